@@ -205,6 +205,7 @@ struct Bench {
         continue;
       }
       decoders.push_back(std::make_unique<Decoder>(std::move(*made)));
+      options.steps = decoders.back()->options().steps;
       made_with.emplace_back(options, to_string(rings) + chosen_ways(options, rings.by));
       auto* const decoder = decoders.back().get();
       fill_cache(*decoder);

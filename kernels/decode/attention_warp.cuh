@@ -165,6 +165,14 @@ struct AttentionWarp {
 
   /// The new token's turned key, and its value in shared memory.
   __device__ void begin_with(Fragment const& key, unsigned value) {
+    Fragment loaded;
+#pragma unroll
+    for (int s = 0; s < steps; ++s)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) loaded[s][h] = load_shared(value + 2 * element(s, h));
+    begin_with(key, loaded);
+  }
+  __device__ void begin_with(Fragment const& key, Fragment const& value) {
     float score = 0;
 #pragma unroll
     for (int s = 0; s < steps; ++s)
@@ -179,7 +187,7 @@ struct AttentionWarp {
     total[0] = lane() % 4 == 0 ? 1.0f : 0.0f;
 #pragma unroll
     for (int n = 0; n < HeadSize / 8; ++n) {
-      float2 const v = unpacked<Element>(load_shared(value + 2 * (8 * n + lane() % 4 * 2)));
+      float2 const v = unpacked<Element>(value[n / 2][n % 2]);
       sums[n][0] = v.x, sums[n][1] = v.y;
     }
   }

@@ -14,8 +14,8 @@ double launched_work(Model const& model, int batch, int positions, int sms, int 
   double const blocks = double(batch) * model.kv_heads * splits, bytes = 4.0 * positions * model.head_size;
   // While blocks begin and end, and while parts are joined: measured with 4 queries of 64.
   double const of_wave = 77e3 * model.group() * model.head_size / 256, of_join = 0.6 * of_wave;
-  return std::ceil(blocks / sms) * bytes / splits + std::ceil(blocks / (k_launched_blocks * sms)) * of_wave +
-         (splits > 1 ? of_join : 0);
+  return std::ceil(blocks / sms) * bytes / splits +
+         std::ceil(blocks / (launched_blocks(model.head_size) * sms)) * of_wave + (splits > 1 ? of_join : 0);
 }
 
 int launched_splits(Model const& model, int batch, int cached, int sms) {

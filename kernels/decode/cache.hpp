@@ -107,7 +107,8 @@ int splits_for(Model const& model, int batch, int blocks);
 double launched_work(Model const& model, int batch, int positions, int sms, int splits);
 /// Parts with which that is least, behind so many cached tokens.
 int launched_splits(Model const& model, int batch, int cached, int sms);
-constexpr int k_launched_blocks = 3;  ///< of that launch, to an SM
+/// Blocks of that launch to an SM, where there are so many.
+TESSERA_HOST_DEVICE constexpr int launched_blocks(int head_size) { return head_size == 128 ? 3 : 4; }
 /// Floats in shared memory of a tile of attention, for the sums of warps.
 constexpr int k_attention_warps = 8;
 TESSERA_HOST_DEVICE constexpr int attention_pitch(int head_size) { return head_size + 8; }

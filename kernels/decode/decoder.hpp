@@ -83,8 +83,9 @@ struct Options {
   std::optional<MissedTile> missed_tile = {};
 };
 
-/// Are these options' layers a launch for each operator? Not, unless it is said, where something is asked for
-/// that persistent launches alone have: a cut, times of tiles, a head that starts early, or prompts by steps.
+/// Are these options' layers, where no prediction decides, a launch for each operator? Not, unless it is
+/// said, where something is asked for that persistent launches alone have: a cut, times of tiles, a head that
+/// starts early, or prompts by steps.
 bool by_launches(Options const& options);
 /// And the head? For fewer sequences than layers.
 bool head_by_launches(Options const& options);
@@ -161,6 +162,10 @@ class Decoder {
   /// Of weights as steps read them, without the embedding.
   std::size_t weight_bytes() const;
   Tiles const& tiles() const;
+  /// As make() got them, but for what it has chosen: `steps`, StepBy::launches where that is predicted to be
+  /// faster, and the cut's exchange. by_launches() and head_by_launches() say of these how steps are
+  /// computed.
+  Options const& options() const;
 
  private:
   struct State;

@@ -27,7 +27,6 @@ LaunchedBuffers launched_places(Pieces& pieces, Model const& m, Options const& o
   rows.qkv = b.layer.qkv, rows.attended = b.layer.attended, rows.h = b.layer.h;
   if (by_launches(o) && !m.gelu) rows.gate_up = pieces.take(4 * times(o.batch, m.intermediate));
   rows.workspace = pass_rows_of(o) > 0 ? b.pass.rows.workspace : pieces.take(cublaslt::workspace_bytes);
-  result.sequences = pieces.take<int>(4 * times(o.batch, 1));
   result.parts = b.parts, result.arrived = b.arrived;
   return result;
 }

@@ -42,15 +42,6 @@ Expected<void> check_pages(Options const& o) {
   return {};
 }
 
-/// That persistent launches alone have.
-bool asks_for_persistent(Options const& o) {
-  auto const& c = o.cut;
-  bool const cut = c.blocks > 0 || c.slot_bytes > 0 || c.in_flight > 0 || c.in_flight_within > 0 ||
-                   c.late_slots > 0 || c.late_slot_bytes > 0 || c.late_warps != 1 || c.exchange.has_value();
-  return cut || o.keep_times || o.head_starts_early || o.missed_tile.has_value() ||
-         (o.prompt_rows > 1 && o.prompt_rows <= k_most_prompt_rows);
-}
-
 }  // namespace
 
 Expected<void> refused(std::string message, std::string way_out) {
@@ -87,6 +78,14 @@ Expected<void> check_weights(Model const& m, Weights const& w) {
         "k_norm with norms_heads, up_bias and down_bias with mlp_biases, biases of norms with "
         "layer_norms, positions with learned_positions, and none without");
   return {};
+}
+
+bool asks_for_persistent(Options const& o) {
+  auto const& c = o.cut;
+  bool const cut = c.blocks > 0 || c.slot_bytes > 0 || c.in_flight > 0 || c.in_flight_within > 0 ||
+                   c.late_slots > 0 || c.late_slot_bytes > 0 || c.late_warps != 1 || c.exchange.has_value();
+  return cut || o.keep_times || o.head_starts_early || o.missed_tile.has_value() ||
+         (o.prompt_rows > 1 && o.prompt_rows <= k_most_prompt_rows);
 }
 
 bool by_launches(Options const& o) {

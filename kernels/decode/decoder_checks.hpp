@@ -13,6 +13,8 @@ Expected<void> refused(std::string message, std::string way_out);
 Expected<void> check_token(Model const& model, int token);
 /// All that the model has are there, and nothing else.
 Expected<void> check_weights(Model const& model, Weights const& weights);
+/// Is something asked for that persistent launches alone have?
+bool asks_for_persistent(Options const& options);
 Expected<void> check_options(Model const& model, Options const& options);
 
 }  // namespace tessera::decode

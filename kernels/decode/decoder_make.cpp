@@ -8,7 +8,9 @@
 #include "kernels/decode/decoder_state.hpp"
 #include "kernels/decode/pack.hpp"
 #include "kernels/decode/sample.hpp"
+#include "kernels/decode/token_roles.hpp"
 #include "kernels/few_tokens/chain_plan.hpp"
+#include "src/bench/machine_of_gpu.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -18,13 +20,32 @@ using few_tokens::ProductStage;
 constexpr gpu::ElementType k_type = gpu::ElementType::bf16;
 constexpr int k_most_sms = 144;  ///< of a GPU of compute capability 9.0: a full GH100
 
+bool may_be_predicted(Options const& o) {
+  return decided_by_prediction(o.steps, o.batch) && !asks_for_persistent(o);
+}
+
+/// By what the GPU is predicted to take, as the shipped profile of its name has it.
+StepBy chosen_steps(Model const& model, Options const& o, MachineProfile const& here) {
+  if (!may_be_predicted(o)) return o.steps;
+  auto const profile = bench::machine_of_gpu(here.gpu);
+  return profile
+             ? predicted_steps(o.steps, model, o.batch, std::min(o.usual_cached, o.capacity - 1), *profile)
+             : o.steps;
+}
+
 }  // namespace
 
 std::size_t Decoder::bytes_of(Model const& m, Options const& o) {
   // Parts for as many splits as there can be.
   auto const tiles = tiles_of(m, o.batch, 1, k_most_splits, 0);
   int const items = items_of(m, o, o.cut.blocks > 0 ? o.cut.blocks : k_most_sms);
-  return packed_bytes(m) + places(m, o, tiles, items, nullptr).bytes;
+  auto most = places(m, o, tiles, items, nullptr).bytes;
+  if (may_be_predicted(o)) {
+    auto launched = o;
+    launched.steps = StepBy::launches;
+    most = std::max(most, places(m, launched, tiles, items_of(m, launched, k_most_sms), nullptr).bytes);
+  }
+  return packed_bytes(m) + most;
 }
 
 Expected<void> Decoder::State::fill(cudaStream_t stream) {
@@ -200,8 +221,8 @@ Expected<void> Decoder::State::make_pass(cudaStream_t stream) {
   return {};
 }
 
-Expected<void> Decoder::State::make_launched_layers(cudaStream_t stream, int splits) {
-  auto made = LaunchedLayers::make(model, weights, options, at.launched, around(), splits, stream);
+Expected<void> Decoder::State::make_launched_layers(cudaStream_t stream, int sms, int splits) {
+  auto made = LaunchedLayers::make(model, weights, options, at.launched, around(), sms, splits, stream);
   if (!made) return tl::make_unexpected(made.error());
   launched_layers = std::move(*made);
   return {};
@@ -218,7 +239,8 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   auto const machine = with_device();
   if (!machine) return tl::make_unexpected(machine.error());
   auto const& model = state->model;
-  auto const& options = state->options;
+  auto& options = state->options;
+  options.steps = chosen_steps(model, options, *machine);
   int const blocks = options.cut.blocks > 0 ? options.cut.blocks : machine->sms;
   bool const launches = by_launches(options);
   int const splits =
@@ -237,8 +259,8 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   state->cache = cache_of(model, options);
   if (auto ok = state->fill(stream); !ok) return tl::make_unexpected(ok.error());
   state->describe_end();
-  if (auto ok =
-          launches ? state->make_launched_layers(stream, splits) : state->plan_layer_launch(*machine, blocks);
+  if (auto ok = launches ? state->make_launched_layers(stream, machine->sms, splits)
+                         : state->plan_layer_launch(*machine, blocks);
       !ok)
     return tl::make_unexpected(ok.error());
   if (auto ok = head_by_launches(options) ? state->make_launched_head(stream)

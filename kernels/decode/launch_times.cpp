@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/launch_times.hpp"
 
+#include <algorithm>
 #include <tessera/simulate/role_machine.hpp>
 
 #include "kernels/decode/operator_times.hpp"
@@ -23,7 +24,9 @@ struct Launches {
   double product(double columns, double depth, double to) const {
     double const bytes = 2 * columns * depth + batch * (2 * depth + to * columns);
     constexpr double k_tile = 64;  // columns; half of the SMs without a tile are too few
-    double const split = columns / k_tile < machine.sms / 2.0 ? costs.depth_split_us : 0;
+    double const split = columns / k_tile < machine.sms / 2.0
+                             ? std::min(costs.depth_us * depth / 1024, costs.most_depth_us)
+                             : 0;
     return costs.product_us + split + bytes / (costs.product_bandwidth * bytes_per_us);
   }
   double norm() const { return costs.short_us + costs.norm_us_per_mb * megabytes(model.hidden, 6); }
@@ -31,7 +34,7 @@ struct Launches {
     int const positions = model.read_of(cached) + 1;
     auto const work = launched_work(model, batch, positions, machine.sms,
                                     launched_splits(model, batch, model.read_of(cached), machine.sms));
-    return costs.heads_us + work / (bytes_per_us / machine.sms);
+    return costs.attention_us + work / (bytes_per_us / machine.sms);
   }
   double activation() const {
     return costs.short_us +
@@ -55,8 +58,11 @@ struct Launches {
   /// Logits are written by the product, and read once more.
   double head() const {
     constexpr double k_logit = 4;
-    return norm() + product(model.vocabulary, model.hidden, k_logit) + costs.short_us +
-           batch * k_logit * model.vocabulary / bytes_per_us;
+    double const logits = double(batch) * model.vocabulary;
+    double const weights = 2.0 * model.vocabulary * model.hidden;
+    return norm() + costs.product_us + costs.short_us + costs.head_us +
+           weights / (costs.head_bandwidth * bytes_per_us) + 2 * k_logit * logits / bytes_per_us +
+           costs.us_per_mlogits * logits / 1e6;
   }
 };
 
@@ -68,7 +74,7 @@ LaunchedToken predict_launches(Model const& model, int batch, int cached, Machin
   LaunchedToken result;
   for (auto const which : k_layer_operators) {
     result.operators.push_back({operator_name(which), launches.of(which)});
-    result.layers_us += model.layers * result.operators.back().us;
+    result.layers_us += model.layers * (result.operators.back().us + costs.between_us);
   }
   result.head_us = launches.head();
   return result;

@@ -12,17 +12,22 @@
 
 namespace tessera::decode {
 
-/// What launches take on an H100 beside the bytes that they move. Fitted to operators alone of Llama-3.2-1B
-/// and Llama-3-8B, 64 sequences behind 1,024 cached tokens each, in runs before
-/// results/h100/decode_launches.json.
+/// What launches take on an H100 and an H200 beside the bytes that they move. Fitted to operators alone, and
+/// to layers and heads, of Llama-3.2-1B and Llama-3-8B behind 1,024 cached tokens, 4 to 64 sequences
+/// (results/h100/decode_launches.json, results/h200/decode_launches.json).
 struct LaunchCosts {
-  double product_us = 2.6;          ///< a product by cuBLASLt begins and ends
-  double product_bandwidth = 0.93;  ///< of the memory's, that it comes to
-  double depth_split_us = 1.5;      ///< its depth is split among blocks, where columns are few
-  double short_us = 1.1;            ///< a norm or an activation begins and ends
+  double product_us = 3.0;          ///< a product by cuBLASLt begins and ends
+  double product_bandwidth = 0.97;  ///< of the memory's, that it comes to
+  /// Its depth is split among blocks, where columns are few: for 1,024 of it, and at most.
+  double depth_us = 0.35, most_depth_us = 2.8;
+  double short_us = 1.1;  ///< a norm or an activation begins and ends
   double norm_us_per_mb = 0.7;
   double activation_us_per_mb = 0.25;
-  double heads_us = 2.2;  ///< what turns queries and keys
+  double attention_us = 3.5;    ///< attention waits for the product before it, and turns queries and keys
+  double between_us = 0.55;     ///< from a launch to the next, beside what each takes alone
+  double head_bandwidth = 0.9;  ///< as product_bandwidth, of a product with so many columns
+  double head_us = 4;           ///< more than another product and a search
+  double us_per_mlogits = 3.1;  ///< a million logits are written in fp32 and searched, beside their bytes
 };
 
 struct LaunchedToken {

@@ -8,6 +8,7 @@
 
 #include "kernels/decode/cache_pages.cuh"
 #include "kernels/decode/join_parts.cuh"
+#include "kernels/decode/new_head.cuh"
 #include "src/gpu/launch.hpp"
 
 namespace tessera::decode {
@@ -15,50 +16,62 @@ namespace {
 
 using Element = __nv_bfloat16;
 
-constexpr int k_warps = 4;
-constexpr int k_stages = 2;  ///< of a warp's ring
+/// How a block is made: warps with rings of their own over its positions, and how many blocks are to run on
+/// an SM. Many blocks overlap the begin of one with the end of another. A block that has its SM to itself has
+/// as much memory in flight as all of these.
+template <int HeadSize>
+struct Many {
+  static constexpr int warps = 4, stages = HeadSize == 64 ? 3 : 2, positions = 16;
+  static constexpr int blocks = launched_blocks(HeadSize);
+};
+template <int HeadSize>
+struct Alone {
+  static constexpr int warps = 8, stages = 3, positions = HeadSize == 64 ? 32 : 16;
+  static constexpr int blocks = 1;
+};
 
 /// A block's shared memory: rings of the warps, a stage of which has keys of some positions and their values
 /// behind them. Sums of the warps come to the same place later.
-template <int HeadSize>
+template <int HeadSize, template <int> class Make>
 struct Room {
   static constexpr int row_bytes = 2 * HeadSize;
-  static constexpr int positions = HeadSize == 64 ? 32 : 16;  ///< of a stage
+  static constexpr int warps = Make<HeadSize>::warps, stages = Make<HeadSize>::stages;
+  static constexpr int positions = Make<HeadSize>::positions;  ///< of a stage
   static constexpr int stage_bytes = 2 * positions * row_bytes;
-  static constexpr int bytes = k_warps * k_stages * stage_bytes;
+  static constexpr int bytes = warps * stages * stage_bytes;
   static_assert(bytes >=
-                static_cast<int>(sizeof(float)) * k_warps * k_most_group * (attention_pitch(HeadSize) + 2));
+                static_cast<int>(sizeof(float)) * warps * k_most_group * (attention_pitch(HeadSize) + 2));
 };
 
 /// What last_to_arrive() and join_parts() ask of who computes.
+template <int Warps>
 struct Block {
-  static constexpr int threads = 32 * k_warps;
+  static constexpr int threads = 32 * Warps;
   /// Nobody stops; a barrier, as last_to_arrive() asks for.
   __device__ static bool anyone_stopped() { return __syncthreads_or(0) != 0; }
   __device__ static bool anyone(bool one) { return __syncthreads_or(one) != 0; }
 };
 
 /// A warp's ring over its share of the positions: stages of the part in turns.
-template <int HeadSize>
+template <int HeadSize, class R>
 class Stages {
  public:
-  using R = Room<HeadSize>;
-  __device__ Stages(LaunchedAttention const& a, AttentionTile const& tile, Positions const& seen,
+  __device__ Stages(LaunchedAttention const& a, AttentionTile const& tile, Positions const& earlier,
                     unsigned ring, unsigned barriers)
-      : a_(a), tile_(tile), seen_(seen), ring_(ring), barriers_(barriers) {}
+      : a_(a), tile_(tile), earlier_(earlier), ring_(ring), barriers_(barriers) {}
 
   __device__ int first(int stage) const {
-    return seen_.begin + (stage * k_warps + static_cast<int>(threadIdx.x) / 32) * R::positions;
+    return earlier_.begin + (stage * R::warps + static_cast<int>(threadIdx.x) / 32) * R::positions;
   }
-  __device__ int count(int stage) const { return min(R::positions, seen_.end - first(stage)); }
+  __device__ int count(int stage) const { return min(R::positions, earlier_.end - first(stage)); }
   __device__ unsigned keys(int stage) const {
-    return ring_ + static_cast<unsigned>(stage % k_stages * R::stage_bytes);
+    return ring_ + static_cast<unsigned>(stage % R::stages * R::stage_bytes);
   }
   __device__ static unsigned values(unsigned keys) { return keys + R::positions * R::row_bytes; }
 
   /// One lane.
   __device__ void load(int stage) const {
-    if (first(stage) >= seen_.end) return;
+    if (first(stage) >= earlier_.end) return;
     int const begin = first(stage), end = begin + count(stage);
     barrier_expect(barrier(stage), static_cast<unsigned>(2 * (end - begin) * R::row_bytes));
     for (int at = begin; at < end;) {
@@ -73,45 +86,79 @@ class Stages {
       at = upto;
     }
   }
-  /// Is nothing in it of the newest position, or behind it?
-  __device__ bool is_earlier(int stage, int newest) const { return first(stage) + R::positions <= newest; }
   /// The copy engine brings what the warp itself has asked for: this comes whatever other blocks do.
   __device__ void wait(int stage) const {
-    while (!barrier_try(barrier(stage), static_cast<unsigned>(stage / k_stages % 2))) {
+    while (!barrier_try(barrier(stage), static_cast<unsigned>(stage / R::stages % 2))) {
     }
+  }
+
+  /// Where a new token goes; below 0: it has no page.
+  __device__ long long row_to_write(int position) const {
+    if (a_.cache.pages.table == nullptr) return row(position);
+    int const in = page(position);
+    return in < 0 ? -1 : row_in(in, position);
   }
 
  private:
   __device__ unsigned barrier(int stage) const {
-    return barriers_ + static_cast<unsigned>(stage % k_stages * 8);
+    return barriers_ + static_cast<unsigned>(stage % R::stages * 8);
   }
   /// A page that there is not: another one in its place.
   __device__ long long row_of(int position) const {
-    auto const& pages = a_.cache.pages;
-    if (pages.table == nullptr)
-      return (static_cast<long long>(tile_.sequence * a_.kv_heads + tile_.head) * a_.cache.capacity +
-              position) *
-             HeadSize;
-    int const page = max(page_of(pages, tile_.sequence, position), 0);
-    return row_of_page<HeadSize>(pages, page, a_.kv_heads, tile_.head, position);
+    return a_.cache.pages.table == nullptr ? row(position) : row_in(max(page(position), 0), position);
+  }
+  __device__ int page(int position) const { return page_of(a_.cache.pages, tile_.sequence, position); }
+  __device__ long long row_in(int page, int position) const {
+    return row_of_page<HeadSize>(a_.cache.pages, page, a_.kv_heads, tile_.head, position);
+  }
+  __device__ long long row(int position) const {
+    return (static_cast<long long>(tile_.sequence * a_.kv_heads + tile_.head) * a_.cache.capacity +
+            position) *
+           HeadSize;
   }
 
   LaunchedAttention const& a_;
   AttentionTile tile_;
-  Positions seen_;
+  Positions earlier_;
   unsigned ring_, barriers_;
 };
 
-/// A block for each sequence, key head and part.
+/// The new token's key and value of a block, of which all warps have the same.
 template <int HeadSize>
-__global__ void __launch_bounds__(Block::threads, k_launched_blocks)
+struct Newest {
+  using Head = NewHead<Element, HeadSize>;
+  typename Head::Fragment key, value;
+
+  /// `at`: the key, with the value behind it; `shift` likewise.
+  __device__ Newest(LaunchedAttention const& a, Element const* at, float const* shift, Turn const* turns) {
+    Head k(at, shift), v(at + HeadSize, shift == nullptr ? nullptr : shift + HeadSize);
+    k.norm(a.key_gains, a.norm_epsilon);
+    k.turn(turns);
+    k.round_to(key), v.round_to(value);
+  }
+  /// One warp: the query heads' lanes have the same, each stores some of it.
+  __device__ void store(LayerCache const& cache, long long row, int position) const {
+    int const lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int i = 0; i < HeadSize / 8; ++i) {
+      if (lane / 4 != i % 8) continue;
+      auto const at = row + place_in_row(position, 8 * i + lane % 4 * 2, HeadSize);
+      *reinterpret_cast<unsigned*>(static_cast<Element*>(cache.keys) + at) = key[i / 2][i % 2];
+      *reinterpret_cast<unsigned*>(static_cast<Element*>(cache.values) + at) = value[i / 2][i % 2];
+    }
+  }
+};
+
+/// A block for each sequence, key head and part.
+template <int HeadSize, template <int> class Make>
+__global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::blocks)
     attend_cached(LaunchedAttention const __grid_constant__ a) {
-  using R = Room<HeadSize>;
+  using R = Room<HeadSize, Make>;
   extern __shared__ __align__(128) unsigned char tessera_attention_shared[];
-  __shared__ __align__(8) unsigned long long barriers[k_warps][k_stages];
+  __shared__ __align__(8) unsigned long long barriers[R::warps][R::stages];
   int const warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x % 32);
   if (lane == 0) {
-    for (int i = 0; i < k_stages; ++i) barrier_init(shared_address(&barriers[warp][i]), 1);
+    for (int i = 0; i < R::stages; ++i) barrier_init(shared_address(&barriers[warp][i]), 1);
     fence_barrier_init();
   }
   __syncwarp();
@@ -119,81 +166,102 @@ __global__ void __launch_bounds__(Block::threads, k_launched_blocks)
   auto const tile = attention_tile(static_cast<int>(blockIdx.x), a.kv_heads, a.splits);
   int const position = __ldcg(a.cached + tile.sequence), first = first_seen(position, a.window);
   auto const seen = positions_from(first, position + 1, a.splits, tile.split);
-  Stages<HeadSize> const stages(
-      a, tile, seen,
-      shared_address(tessera_attention_shared) + static_cast<unsigned>(warp * k_stages * R::stage_bytes),
+  Positions const earlier{seen.begin, min(seen.end, position)};
+  bool const sees_newest = seen.begin <= position && position < seen.end;
+  Stages<HeadSize, R> const stages(
+      a, tile, earlier,
+      shared_address(tessera_attention_shared) + static_cast<unsigned>(warp * R::stages * R::stage_bytes),
       shared_address(barriers[warp]));
   if (lane == 0)
-    for (int i = 0; i < k_stages; ++i)
-      if (stages.is_earlier(i, position)) stages.load(i);
+    for (int i = 0; i < R::stages; ++i) stages.load(i);
   pdl_wait();
-  // The new keys and values are there.
-  if (lane == 0)
-    for (int i = 0; i < k_stages; ++i)
-      if (!stages.is_earlier(i, position)) stages.load(i);
 
   using Warp = AttentionWarp<Element, HeadSize>;
   Warp state(a.scale);
   int const of_head = (a.group + 2) * HeadSize;
-  auto const* const query = static_cast<Element const*>(a.qkv) +
-                            static_cast<long long>(tile.sequence * a.kv_heads + tile.head) * of_head +
-                            min(lane / 4, a.group - 1) * HeadSize;
-#pragma unroll
-  for (int s = 0; s < Warp::steps; ++s)
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      state.queries[0][s][h] = __ldcg(reinterpret_cast<unsigned const*>(query + Warp::element(s, h)));
+  auto const* const turns = a.turns + static_cast<long long>(position) * (HeadSize / 2);
+  auto const* const heads = static_cast<Element const*>(a.qkv) +
+                            static_cast<long long>(tile.sequence * a.kv_heads + tile.head) * of_head;
+  auto const shift = [&](int head) {
+    return a.shifts == nullptr ? nullptr : a.shifts + tile.head * of_head + head * HeadSize;
+  };
+  int const mine = min(lane / 4, a.group - 1);
+  NewHead<Element, HeadSize> query(heads + mine * HeadSize, shift(mine));
+  query.norm(a.query_gains, a.norm_epsilon);
+  query.turn(turns);
+  query.round_to(state.queries[0]);
+  if (sees_newest && (warp == 0 || warp == R::warps - 1)) {
+    Newest<HeadSize> const newest(a, heads + a.group * HeadSize, shift(a.group), turns);
+    if (warp == 0) state.begin_with(newest.key, newest.value);
+    if (warp == R::warps - 1)
+      if (long long const row = stages.row_to_write(position); row >= 0) newest.store(a.cache, row, position);
+  }
 
-  for (int i = 0; stages.first(i) < seen.end; ++i) {
+  for (int i = 0; stages.first(i) < earlier.end; ++i) {
     int const count = stages.count(i);
     unsigned const keys = stages.keys(i), values = stages.values(keys);
     stages.wait(i);
-    for (int block = 0; block < count; block += k_position_block) {
+#pragma unroll
+    for (int block = 0; block < R::positions; block += k_position_block) {
+      if (block >= count) break;
       int const some[1] = {count - block}, outside[1] = {first - stages.first(i) - block};
       state.template add_block<true>(keys + static_cast<unsigned>(block * R::row_bytes),
                                      values + static_cast<unsigned>(block * R::row_bytes), count - block,
                                      some, outside);
     }
     __syncwarp();
-    if (lane == 0) stages.load(i + k_stages);
+    if (lane == 0) stages.load(i + R::stages);
   }
   __syncthreads();  // all rings have been read
   auto* const sums = reinterpret_cast<float*>(tessera_attention_shared);
-  auto* const weights = store_sums<k_warps>(state, a.group, sums);
+  auto* const weights = store_sums<R::warps>(state, a.group, sums);
   __syncthreads();
-  Block block;
-  join_parts<Element, HeadSize, k_warps>(a, tile, block, sums, weights);
+  Block<R::warps> block;
+  join_parts<Element, HeadSize, R::warps>(a, tile, block, sums, weights);
 }
 
-/// `call` of the kernel for a head size, and its shared memory.
-template <class Call>
-cudaError_t with_kernel(int head_size, Call const& call) {
+template <template <int> class Make, class Call>
+cudaError_t with_kernel_of(int head_size, Call const& call) {
+  auto const with = [&](auto size) {
+    constexpr int of = decltype(size)::value;
+    return call(attend_cached<of, Make>, Room<of, Make>::bytes, Make<of>::warps);
+  };
   switch (head_size) {
-    case 64: return call(attend_cached<64>, Room<64>::bytes);
-    case 96: return call(attend_cached<96>, Room<96>::bytes);
-
-    case 128: return call(attend_cached<128>, Room<128>::bytes);
+    case 64: return with(std::integral_constant<int, 64>{});
+    case 96: return with(std::integral_constant<int, 96>{});
+    case 128: return with(std::integral_constant<int, 128>{});
     default: return cudaErrorInvalidValue;
   }
+}
+/// `call` of the kernel, its shared memory and its warps.
+template <class Call>
+cudaError_t with_kernel(int head_size, bool alone, Call const& call) {
+  return alone ? with_kernel_of<Alone>(head_size, call) : with_kernel_of<Many>(head_size, call);
 }
 
 }  // namespace
 
 cudaError_t load_launched_attention(int head_size) {
-  return with_kernel(head_size, [](auto* kernel, int bytes) {
-    auto const error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (error != cudaSuccess) return error;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                cudaSharedmemCarveoutMaxShared);
-  });
+  auto error = cudaSuccess;
+  for (bool const alone : {false, true})
+    if (error == cudaSuccess)
+      error = with_kernel(head_size, alone, [](auto* kernel, int bytes, int) {
+        auto const of_bytes =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+        if (of_bytes != cudaSuccess) return of_bytes;
+        return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                    cudaSharedmemCarveoutMaxShared);
+      });
+  return error;
 }
 
 cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream) {
   if (problem.group < 1 || problem.group > k_most_group || problem.splits < 1 ||
       problem.splits > k_most_splits)
     return cudaErrorInvalidValue;
-  return with_kernel(problem.head_size, [&](auto* kernel, int bytes) {
-    gpu::Shape shape{static_cast<unsigned>(problem.tiles()), Block::threads};
+  bool const alone = problem.tiles() <= problem.sms;
+  return with_kernel(problem.head_size, alone, [&](auto* kernel, int bytes, int warps) {
+    gpu::Shape shape{static_cast<unsigned>(problem.tiles()), static_cast<unsigned>(32 * warps)};
     shape.shared = static_cast<std::size_t>(bytes);
     shape.programmatic = true;
     return gpu::try_launch(shape, stream, kernel, problem);

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of new tokens over cached ones as a launch of its own, behind the one that has turned queries and
-// stored the new keys and values to the cache (take_heads()). A block has a part of the positions of a
-// sequence and key head; who ends last of these puts the parts together.
+// Attention of new tokens over cached ones as a launch of its own, behind the product that has made queries,
+// keys and values. A block has a part of the positions of a sequence and key head; who ends last of these
+// puts the parts together.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "kernels/decode/pass_kernels.hpp"
+#include "kernels/decode/rotation_table.hpp"
 
 namespace tessera::decode {
 
 /// One new token of each sequence. Device memory.
 struct LaunchedAttention {
-  void const* qkv = nullptr;  ///< [sequence][key head][its query heads, turned, key, value][head_size]
-  void* output = nullptr;     ///< [sequence][query head][head_size]
-  LayerCache cache;
+  void const* qkv = nullptr;          ///< [sequence][key head][its query heads, key, value][head_size]
+  float const* shifts = nullptr;      ///< added to a sequence's row of these, in fp32; null: nothing
+  void const* query_gains = nullptr;  ///< [head_size]: RMSNorm of each query, and of each key, before they
+  void const* key_gains = nullptr;    ///< are turned; null: neither
+  float norm_epsilon = 0;
+  Turn const* turns = nullptr;  ///< [position][head_size / 2]
+  void* output = nullptr;       ///< [sequence][query head][head_size]
+  LayerCache cache;             ///< new keys, turned, and new values are stored to it
   int const* cached = nullptr;  ///< of each sequence: tokens before the new one, below the cache's capacity
   /// Of each part and query head: sums of values, [head_size], and behind those of all parts the largest
   /// score and the sum of weights. Not looked at where splits is 1.
@@ -27,14 +33,16 @@ struct LaunchedAttention {
   int head_size = 0;  ///< 64, 96 or 128
   int splits = 1;     ///< parts of a sequence's positions, a block each
   int window = 0;     ///< keys that a token sees, its own among them; 0: all
+  int sms = 0;        ///< of the GPU: where each tile has one to itself, a block takes all of its memory
 
   TESSERA_HOST_DEVICE constexpr int tiles() const { return batch * kv_heads * splits; }
 };
 
 /// Allows the shared memory that it takes, and loads the kernel: not while a stream is captured.
 cudaError_t load_launched_attention(int head_size);
-/// The launch is programmatic. The kernel before has to be take_heads(): counts of tokens, and keys and
-/// values of earlier ones, are read while it runs.
+/// The launch is programmatic. Counts of tokens, and keys and values of earlier ones, are read while the
+/// kernel before runs: that one must not have begun before all of these were complete, as one that is no
+/// programmatic launch has not.
 cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream);
 
 }  // namespace tessera::decode

@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/launched_layers.hpp"
 
-#include <numeric>
-
 #include "kernels/decode/attention.hpp"
 
 namespace tessera::decode {
 
 Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights const& weights,
                                               Options const& options, LaunchedBuffers const& own,
-                                              PassSurroundings const& around, int splits,
+                                              PassSurroundings const& around, int sms, int splits,
                                               cudaStream_t stream) {
   LaunchedLayers result;
   result.model_ = model, result.own_ = own, result.around_ = around;
   result.batch_ = options.batch, result.splits_ = splits;
-  std::vector<int> numbers(times(options.batch, 1));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  for (auto const error :
-       {load_launched_attention(model.head_size),
-        cudaMemcpyAsync(own.sequences, numbers.data(), 4 * numbers.size(), cudaMemcpyHostToDevice, stream),
-        cudaStreamSynchronize(stream)})
-    if (auto ok = check_call(error, "preparing steps by launches"); !ok)
-      return tl::make_unexpected(ok.error());
+  result.sms_ = sms;
+  if (auto ok = check_call(load_launched_attention(model.head_size), "loading attention by launches"); !ok)
+    return tl::make_unexpected(ok.error());
   auto operators =
       OperatorLaunches::make(model, weights, own.rows, options.batch, options.time_products, stream);
   if (!operators) return tl::make_unexpected(operators.error());
@@ -31,20 +24,15 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
 
 Expected<void> LaunchedLayers::attend(cudaStream_t stream, int layer) const {
   auto const& m = model_;
-  auto const cache = around_.of_layer(layer);
-  PassPlaces places;
-  places.positions = around_.end.cached, places.sequences = own_.sequences;
-  if (auto ok = check_call(take_heads(operators_.heads(layer, batch_, around_.turns), places, cache, stream),
-                           "turning queries and keys");
-      !ok)
-    return ok;
+  auto const heads = operators_.heads(layer, batch_, around_.turns);
   LaunchedAttention a;
-  a.qkv = own_.rows.qkv, a.output = own_.rows.attended;
-  a.cache = cache, a.cached = around_.end.cached;
+  a.qkv = heads.qkv, a.shifts = heads.shifts, a.turns = around_.turns;
+  a.query_gains = heads.query_gains, a.key_gains = heads.key_gains, a.norm_epsilon = heads.norm_epsilon;
+  a.output = own_.rows.attended, a.cache = around_.of_layer(layer), a.cached = around_.end.cached;
   a.parts = own_.parts, a.arrived = own_.arrived;
   a.scale = score_scale(m.head_size);
   a.batch = batch_, a.kv_heads = m.kv_heads, a.group = m.group(), a.head_size = m.head_size;
-  a.splits = splits_;
+  a.splits = splits_, a.sms = sms_;
   a.window = layer >= m.window_from ? m.window : 0;
   return check_call(decode::attend(a, stream), "attention over the cache");
 }

@@ -14,17 +14,17 @@ namespace tessera::decode {
 /// Memory of these steps, a row for each sequence.
 struct LaunchedBuffers {
   RowBuffers rows;              ///< `stream` is StepEnd's
-  int* sequences = nullptr;     ///< 0, 1, 2 and so on
   float* parts = nullptr;       ///< LaunchedAttention's
   unsigned* arrived = nullptr;  ///< LaunchedAttention's
 };
 
 class LaunchedLayers {
  public:
-  /// `splits`: of attention. E0533: the library has no such product.
+  /// `sms`: of the GPU. `splits`: of attention. E0533: the library has no such product.
   static Expected<LaunchedLayers> make(Model const& model, PackedWeights const& weights,
                                        Options const& options, LaunchedBuffers const& own,
-                                       PassSurroundings const& around, int splits, cudaStream_t stream);
+                                       PassSurroundings const& around, int sms, int splits,
+                                       cudaStream_t stream);
 
   /// Enqueues all layers over the token that each sequence reads next.
   Expected<void> all(cudaStream_t stream) const;
@@ -40,7 +40,7 @@ class LaunchedLayers {
   LaunchedBuffers own_;
   PassSurroundings around_;
   OperatorLaunches operators_;
-  int batch_ = 0, splits_ = 1;
+  int batch_ = 0, sms_ = 0, splits_ = 1;
 };
 
 }  // namespace tessera::decode

@@ -46,7 +46,7 @@ enum Stage { k_qkv, k_attention, k_out, k_gate_up, k_down, k_stages };
 
 /// How a step that generates is computed.
 enum class StepBy {
-  fastest,     ///< what is fastest for so many sequences: by_launches(), head_by_launches()
+  fastest,     ///< what is fastest for so many sequences, or predicted to be: predicted_steps()
   persistent,  ///< all layers in one launch, and the head in a second one
   launches,    ///< a launch for each operator, products by cuBLASLt
 };
@@ -54,6 +54,13 @@ enum class StepBy {
 /// Sequences from which on StepBy::fastest takes launches, for layers and for the head: by what both took on
 /// GPUs (docs/decode.md).
 constexpr int k_least_launched = 17, k_least_launched_head = 8;
+/// And from which on it takes them for all, where that is predicted to take this much of the time, at most.
+constexpr int k_least_predicted = 4;
+constexpr double k_clearly_less = 0.97;
+/// May a prediction decide how steps of so many sequences are computed?
+constexpr bool decided_by_prediction(StepBy by, int batch) {
+  return by == StepBy::fastest && batch >= k_least_predicted && batch < k_least_launched;
+}
 
 /// "fastest", "persistent", "launches"; nothing if it is none of them.
 std::optional<StepBy> step_by(std::string const& name);

@@ -60,7 +60,6 @@ __device__ Element* row_in(void* of, LayerCache const& cache, int sequence, int 
 template <int HeadSize>
 struct ToCache {
   static constexpr bool takes = true;
-  static constexpr bool triggers_late = true;
   PassPlaces places;
   LayerCache cache;
   int key_heads;

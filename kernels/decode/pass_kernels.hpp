@@ -44,8 +44,7 @@ struct PassSurroundings {
 /// Embeds the tokens of a pass in `end.stream` and `end.x`, which have `rows` rows.
 cudaError_t begin_pass(PassTable const& table, int rows, StepEnd const& end, PassPlaces const& places,
                        cudaStream_t stream);
-/// Norms and turns queries and keys where they are, and stores keys and values to the cache. A programmatic
-/// launch behind it begins when all launches before this one are complete: it may read what they wrote.
+/// Norms and turns queries and keys where they are, and stores keys and values to the cache.
 cudaError_t take_heads(kernels::Heads const& heads, PassPlaces const& places, LayerCache const& cache,
                        cudaStream_t stream);
 /// Keys and values of all positions that the runs see, from the cache: [key row][key head][head_size].

@@ -4,7 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <tessera/measure/measured.hpp>
+#include <tuple>
+#include <utility>
 
 #include "kernels/few_tokens/chain_plan.hpp"
 #include "kernels/few_tokens/chain_roles.hpp"
@@ -175,10 +181,12 @@ Expected<TokenLaunches> token_launches(Model const& model, int batch, int cached
   return result;
 }
 
-Expected<TokenPrediction> predict_token(Model const& model, int batch, int cached,
-                                        MachineProfile const& machine, Cut const& cut, StepBy by,
-                                        TokenCosts const& costs) {
-  if (auto ok = check_token(model, batch, cached); !ok) return tl::make_unexpected(ok.error());
+namespace {
+
+/// By numbers of sequences, where nothing else is said.
+Expected<TokenPrediction> predict_by_numbers(Model const& model, int batch, int cached,
+                                             MachineProfile const& machine, Cut const& cut, StepBy by,
+                                             TokenCosts const& costs) {
   TokenLaunches launches;
   if (!layers_by_launches(by, batch) || !head_launched(by, batch)) {
     auto made = token_launches(model, batch, cached, machine, cut, costs);
@@ -208,6 +216,56 @@ Expected<TokenPrediction> predict_token(Model const& model, int batch, int cache
   result.floor_us = bytes / role_machine(machine).dram_gbps / 1e3;
   result.cut = launches.cut;
   return result;
+}
+
+/// What predictions of a model's steps depend on, but for the machine's profile.
+auto sizes_of(Model const& m, int batch, int cached) {
+  return std::tuple(m.layers, m.hidden, m.intermediate, m.heads, m.kv_heads, m.head_size, m.vocabulary,
+                    m.gelu, m.window, m.window_from, batch, cached);
+}
+
+/// Found before in this process.
+class KnownWays {
+ public:
+  using Key = std::pair<std::string, decltype(sizes_of({}, 0, 0))>;
+  std::optional<StepBy> find(Key const& key) const {
+    std::lock_guard const lock(mutex_);
+    auto const found = all_.find(key);
+    return found == all_.end() ? std::nullopt : std::optional(found->second);
+  }
+  void keep(Key const& key, StepBy way) {
+    std::lock_guard const lock(mutex_);
+    all_.try_emplace(key, way);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Key, StepBy> all_;
+};
+
+}  // namespace
+
+Expected<TokenPrediction> predict_token(Model const& model, int batch, int cached,
+                                        MachineProfile const& machine, Cut const& cut, StepBy by,
+                                        TokenCosts const& costs) {
+  if (auto ok = check_token(model, batch, cached); !ok) return tl::make_unexpected(ok.error());
+  auto by_numbers = predict_by_numbers(model, batch, cached, machine, cut, by, costs);
+  if (!by_numbers || !decided_by_prediction(by, batch)) return by_numbers;
+  auto launched = predict_by_numbers(model, batch, cached, machine, cut, StepBy::launches, costs);
+  bool const less = launched && launched->token_us() <= k_clearly_less * by_numbers->token_us();
+  return less ? launched : by_numbers;
+}
+
+StepBy predicted_steps(StepBy by, Model const& model, int batch, int cached, MachineProfile const& machine) {
+  if (!decided_by_prediction(by, batch)) return by;
+  static auto& known = *new KnownWays;
+  KnownWays::Key const key{machine.name, sizes_of(model, batch, cached)};
+  if (auto const way = known.find(key)) return *way;
+  auto const predicted = predict_token(model, batch, cached, machine, {}, by);
+  // What cannot be simulated is decided by numbers.
+  auto const way = predicted && !predicted->operators.empty() ? StepBy::launches : by;
+  known.keep(key, way);
+  return way;
 }
 
 }  // namespace tessera::decode

@@ -8,7 +8,6 @@ namespace {
 /// Keys and values stay where they are.
 struct InPlace {
   static constexpr bool takes = false;
-  static constexpr bool triggers_late = false;
   int const* positions;
   int length;
 

@@ -81,17 +81,14 @@ __device__ inline void turn_neighbours(Eight& eight, float2 const* by) {
 }
 
 /// A Sink has
-///   static constexpr bool triggers_late             the next launch begins when all input is there, and may
-///                                                   read what launches before this one wrote
 ///   int position(int row) const                     of a row, below 0: nothing is done with it
 ///   static constexpr bool takes                     are keys and values asked for?
 ///   void key(int row, int head, int piece, uint4)   8 elements from 8 * piece on, and `value` likewise
 template <int HeadSize, class Sink>
 __device__ void turn_all_heads(Heads const& h, Sink const& sink) {
   constexpr int lanes = lanes_of_head(HeadSize), pieces = HeadSize / 8;
-  if constexpr (!Sink::triggers_late) pdl_trigger();
+  pdl_trigger();
   pdl_wait();
-  if constexpr (Sink::triggers_late) pdl_trigger();
   int const slots = h.group + 2;
   auto const thread = static_cast<long long>(blockIdx.x) * k_rope_threads + threadIdx.x;
   auto const unit = thread / lanes;

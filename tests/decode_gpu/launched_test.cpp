@@ -2,6 +2,8 @@
 // Steps by a launch for each operator: whole small decoders beside the plain one.
 #include "decode_gpu/own_stream.hpp"
 #include "decode_gpu/setting.hpp"
+#include "kernels/decode/token_roles.hpp"
+#include "src/bench/machine_of_gpu.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -38,7 +40,7 @@ TEST(DecodeLaunched, TheHeadAlone) {
     SCOPED_TRACE(std::to_string(batch) + " sequences");
     for (auto const& model : {reference::small_model(), reference::small_gpt2()}) {
       auto s = setting(model, prompts_of(batch, 50));
-      s.by = StepBy::fastest;
+      s.by = StepBy::fastest, s.cut.exchange = Exchange::semaphore;  // layers are persistent
       for (int const prompt_rows : {0, 1, 128}) {
         s.prompt_rows = prompt_rows;
         check(s);
@@ -200,6 +202,35 @@ TEST(DecodeLaunched, DrawnTokens) {
   ASSERT_OK(greedy->prefill(stream, prompts_of(options.batch, 50)));
   ASSERT_OK(greedy->decode(stream, 30));
   EXPECT_NE(*greedy->tokens(), found);
+}
+
+/// Of some sequences a prediction decides, unless something is asked for that persistent launches alone have.
+TEST(DecodeLaunched, PredictionsDecide) {
+  auto const here = with_device();
+  ASSERT_OK(here);
+  auto const profile = bench::machine_of_gpu(here->gpu);
+  ASSERT_OK(profile);
+  OwnStream const stream;
+  for (auto const& model : {reference::small_model(64, 2, 4), reference::small_gpt2()}) {
+    reference::Weights const weights(model, 3);
+    WeightsOnDevice const on_device(weights);
+    for (int const batch : {k_least_predicted - 1, k_least_predicted, k_least_launched - 1}) {
+      Options options;
+      options.batch = batch, options.capacity = 64;
+      auto const made = Decoder::make(model, on_device.weights, options, stream);
+      ASSERT_OK(made);
+      auto const expected = predicted_steps(StepBy::fastest, model, batch, 63, *profile);
+      EXPECT_EQ(made->options().steps, expected) << batch << " sequences";
+      EXPECT_EQ(by_launches(made->options()), expected == StepBy::launches) << batch << " sequences";
+      options.keep_times = true;
+      auto const timed = made->another(options, stream);
+      ASSERT_OK(timed);
+      EXPECT_FALSE(by_launches(timed->options())) << batch << " sequences";
+      auto s = setting(model, prompts_of(batch, 50));
+      s.by = StepBy::fastest, s.prompt_rows = 0;
+      check(s);
+    }
+  }
 }
 
 TEST(DecodeLaunched, FastestTakesThemOfManySequences) {

@@ -148,7 +148,10 @@ struct Run {
     options.sampling = asked.sampling;
     options.stop_tokens = asked.stop_tokens;
     options.paged = paged;
-    options.steps = asked.steps;
+    // A timeline is of persistent launches.
+    options.steps = !asked.timeline.empty() && decode::decided_by_prediction(asked.steps, options.batch)
+                        ? decode::StepBy::persistent
+                        : asked.steps;
     return options;
   }
   /// A table for so many tokens of each sequence: pages are dealt in turns, as sequences that grow together
@@ -446,7 +449,7 @@ Expected<void> run_decode(DecodeRun const& asked) {
   result.prompt_us = bench::with_digits(result.prompt_us, 6);
   run.measure_floor(context.device.multiProcessorCount);
   auto const stamps =
-      decode::by_launches(run.options()) ? run.time_operators(*decoder) : run.take_stamps(*decoder);
+      decode::by_launches(decoder->options()) ? run.time_operators(*decoder) : run.take_stamps(*decoder);
   // Tokens are worth more than where their time went.
   if (auto ok = files::write_whole({{asked.output, print_generation(result)}}); !ok) return ok;
   if (stamps || !asked.timeline.empty()) return stamps;
