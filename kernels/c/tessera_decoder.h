@@ -36,7 +36,7 @@ struct tessera_decoder_options {
   int32_t const* stop_tokens; /* with which a sequence ends */
   int32_t stop_count;
   double deadline_seconds; /* of waits within a launch, after which it gives up; 0: 2 */
-  char const* step_by;     /* "persistent", "launches", or "fastest" of these by the batch; NULL: fastest */
+  char const* step_by;     /* "persistent", "launches", or "fastest" of these; NULL: fastest */
 };
 
 typedef struct tessera_decoder tessera_decoder;

@@ -23,10 +23,10 @@ struct Launches {
   /// bf16 times bf16; `to`: bytes of a result, with its reading where it is added to.
   double product(double columns, double depth, double to) const {
     double const bytes = 2 * columns * depth + batch * (2 * depth + to * columns);
-    constexpr double k_tile = 64;  // columns; half of the SMs without a tile are too few
-    double const split = columns / k_tile < machine.sms / 2.0
-                             ? std::min(costs.depth_us * depth / 1024, costs.most_depth_us)
-                             : 0;
+    constexpr double k_tile = 64;     // columns; half of the SMs without a tile are too few
+    constexpr double k_first = 1536;  // of the depth: in one piece
+    bool const few = columns / k_tile < machine.sms / 2.0 && depth > k_first;
+    double const split = few ? std::min(costs.depth_us * (depth - k_first) / 1024, costs.most_depth_us) : 0;
     return costs.product_us + split + bytes / (costs.product_bandwidth * bytes_per_us);
   }
   double norm() const { return costs.short_us + costs.norm_us_per_mb * megabytes(model.hidden, 6); }

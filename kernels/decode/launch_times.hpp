@@ -18,13 +18,14 @@ namespace tessera::decode {
 struct LaunchCosts {
   double product_us = 3.0;          ///< a product by cuBLASLt begins and ends
   double product_bandwidth = 0.97;  ///< of the memory's, that it comes to
-  /// Its depth is split among blocks, where columns are few: for 1,024 of it, and at most.
-  double depth_us = 0.35, most_depth_us = 2.8;
+  /// Its depth is split among blocks, where columns are few: for each 1,024 beyond the first ones, and at
+  /// most.
+  double depth_us = 0.45, most_depth_us = 3.2;
   double short_us = 1.1;  ///< a norm or an activation begins and ends
   double norm_us_per_mb = 0.7;
   double activation_us_per_mb = 0.25;
   double attention_us = 3.5;    ///< attention waits for the product before it, and turns queries and keys
-  double between_us = 0.55;     ///< from a launch to the next, beside what each takes alone
+  double between_us = 0.65;     ///< from a launch to the next, beside what each takes alone
   double head_bandwidth = 0.9;  ///< as product_bandwidth, of a product with so many columns
   double head_us = 4;           ///< more than another product and a search
   double us_per_mlogits = 3.1;  ///< a million logits are written in fp32 and searched, beside their bytes

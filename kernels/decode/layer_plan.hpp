@@ -55,7 +55,7 @@ enum class StepBy {
 /// GPUs (docs/decode.md).
 constexpr int k_least_launched = 17, k_least_launched_head = 8;
 /// And from which on it takes them for all, where that is predicted to take this much of the time, at most.
-constexpr int k_least_predicted = 4;
+constexpr int k_least_predicted = 3;
 constexpr double k_clearly_less = 0.97;
 /// May a prediction decide how steps of so many sequences are computed?
 constexpr bool decided_by_prediction(StepBy by, int batch) {

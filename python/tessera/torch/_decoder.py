@@ -108,7 +108,7 @@ class Decoder:
     once, `capacity` tokens of each. Tokens are the most likely ones, or drawn where there is a `temperature`. A sequence
     ends with one of `stop_tokens`; left out: those of the model's generation_config. `step_by` says
     how a step runs: "persistent", in two launches; "launches", with one for each operator; or "fastest", by whichever is
-    for a `batch` of that size. Calls are for the current stream."""
+    for the model and `batch`. Calls are for the current stream."""
 
     def __init__(
         self, model, *, batch=1, capacity=2048, temperature=0.0, top_k=0, top_p=1.0, seed=0, stop_tokens=None,
