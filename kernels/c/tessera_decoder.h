@@ -27,7 +27,8 @@ struct tessera_decoder_options {
   size_t size;             /* sizeof(struct tessera_decoder_options) */
   char const* config;      /* the text of the model's config.json */
   int32_t batch, capacity; /* sequences at once, and tokens of each: prompt and generated ones */
-  int32_t prompt_rows;     /* tokens of prompts to a step: 2 to 64, 1 for token by token, 0 for the best */
+  int32_t prompt_rows;     /* tokens of prompts at once: 2 to 64 by steps, whose layers are persistent, up to 8192
+                              by passes, 1 for token by token, 0 for the best */
   int32_t keep_logits;     /* 1: for tessera_decoder_places.logits */
   double temperature;      /* 0: the most likely token, and nothing of the following counts */
   int32_t top_k;           /* of so many tokens; 0: of all */
@@ -58,7 +59,7 @@ struct tessera_decoder_places {
   int32_t batch, capacity, vocabulary, layers, kv_heads, head_size;
   int32_t const* tokens;  /* [batch][capacity] */
   int32_t const* lengths; /* [batch]: how many have been read; the one behind them is read next */
-  float const* logits;    /* of the last step, [batch][vocabulary]; NULL unless kept, or drawn from */
+  float const* logits;    /* of the last step, [batch][vocabulary]; NULL unless kept, drawn from, or found by launches */
   void* keys;             /* [layer][sequence][key head][capacity][head size], as kernels/decode/cache.hpp says */
   void* values;           /* the same */
   uint64_t weight_bytes;

@@ -394,6 +394,6 @@ void* Decoder::values() const { return state_->at.values; }
 CacheShape const& Decoder::cache() const { return state_->cache; }
 std::size_t Decoder::weight_bytes() const { return state_->weights.bytes; }
 Tiles const& Decoder::tiles() const { return state_->tiles; }
-Options const& Decoder::options() const { return state_->options; }
+Options const& Decoder::options() const { return state_->asked; }
 
 }  // namespace tessera::decode

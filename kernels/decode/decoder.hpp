@@ -59,7 +59,7 @@ struct Options {
   int capacity = 2048;             ///< tokens of a sequence, prompt and generated ones together
   StepBy steps = StepBy::fastest;  ///< docs/decode.md, "Many sequences"
   Cut cut;                         ///< of persistent launches
-  int usual_cached = 1024;         ///< by which blocks' work is evened out
+  int usual_cached = 1024;         ///< by which work is evened out, and a way of steps chosen
   bool keep_logits = false;        ///< for Decoder::logits()
   bool keep_times = false;         ///< for Decoder::tile_times(); of persistent launches
   bool head_starts_early = false;  ///< loads the head's weights while the last layers are still computed
@@ -101,7 +101,7 @@ enum class Part { all, layers, head };
 
 class Decoder {
  public:
-  /// Device memory that make() takes, in bytes, beside `weights` and times of tiles.
+  /// Device memory that make() takes at most, in bytes, beside `weights` and times of tiles.
   static std::size_t bytes_of(Model const& model, Options const& options);
   /// Refuses (E0566) models, sequences and memory that it is not for, and as plan_loop() and role_chain() do.
   /// `stream`: weights are copied there, and may be given back when this returns, but for the embedding.
@@ -162,9 +162,8 @@ class Decoder {
   /// Of weights as steps read them, without the embedding.
   std::size_t weight_bytes() const;
   Tiles const& tiles() const;
-  /// As make() got them, but for what it has chosen: `steps`, StepBy::launches where that is predicted to be
-  /// faster, and the cut's exchange. by_launches() and head_by_launches() say of these how steps are
-  /// computed.
+  /// As make() got them, but for `steps`, which is StepBy::launches where that was predicted to be faster.
+  /// by_launches() and head_by_launches() say of these how steps are computed.
   Options const& options() const;
 
  private:

@@ -124,7 +124,7 @@ Expected<void> check_options(Model const& m, Options const& o) {
     return refused(fmt::format("{} sequences whose results travel {}", o.batch,
                                way == Exchange::words ? "as words" : "through clusters"),
                    "take semaphores, or words for 1 or 2 sequences");
-  auto const needed = Decoder::bytes_of(m, o);
+  auto const needed = least_bytes_of(m, o);
   if (o.most_bytes > 0 && needed > o.most_bytes)
     return refused(
         fmt::format("{} bytes of device memory for a decoder, {} are allowed", needed, o.most_bytes),

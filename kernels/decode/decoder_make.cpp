@@ -23,30 +23,37 @@ constexpr int k_most_sms = 144;  ///< of a GPU of compute capability 9.0: a full
 bool may_be_predicted(Options const& o) {
   return decided_by_prediction(o.steps, o.batch) && !asks_for_persistent(o);
 }
+Options with_launches(Options o) {
+  o.steps = StepBy::launches;
+  return o;
+}
 
-/// By what the GPU is predicted to take, as the shipped profile of its name has it.
+/// Of what these options say, where no prediction decides.
+std::size_t bytes_by(Model const& m, Options const& o) {
+  // Parts for as many splits as there can be.
+  auto const tiles = tiles_of(m, o.batch, 1, k_most_splits, 0);
+  int const items = items_of(m, o, o.cut.blocks > 0 ? o.cut.blocks : k_most_sms);
+  return packed_bytes(m) + places(m, o, tiles, items, nullptr).bytes;
+}
+
+/// By what the GPU is predicted to take, as the shipped profile of its name has it. As options say where
+/// there is none, where this is a part of the GPU, or where launches take more memory than is allowed.
 StepBy chosen_steps(Model const& model, Options const& o, MachineProfile const& here) {
-  if (!may_be_predicted(o)) return o.steps;
-  auto const profile = bench::machine_of_gpu(here.gpu);
-  return profile
-             ? predicted_steps(o.steps, model, o.batch, std::min(o.usual_cached, o.capacity - 1), *profile)
-             : o.steps;
+  if (!may_be_predicted(o) || (o.most_bytes > 0 && bytes_by(model, with_launches(o)) > o.most_bytes))
+    return o.steps;
+  auto const profile = bench::named_machine_of_gpu(here.gpu);
+  if (!profile || profile->sms != here.sms) return o.steps;
+  return predicted_steps(o.steps, model, o.batch, std::min(o.usual_cached, o.capacity - 1), *profile);
 }
 
 }  // namespace
 
 std::size_t Decoder::bytes_of(Model const& m, Options const& o) {
-  // Parts for as many splits as there can be.
-  auto const tiles = tiles_of(m, o.batch, 1, k_most_splits, 0);
-  int const items = items_of(m, o, o.cut.blocks > 0 ? o.cut.blocks : k_most_sms);
-  auto most = places(m, o, tiles, items, nullptr).bytes;
-  if (may_be_predicted(o)) {
-    auto launched = o;
-    launched.steps = StepBy::launches;
-    most = std::max(most, places(m, launched, tiles, items_of(m, launched, k_most_sms), nullptr).bytes);
-  }
-  return packed_bytes(m) + most;
+  auto const bytes = bytes_by(m, o);
+  return may_be_predicted(o) ? std::max(bytes, bytes_by(m, with_launches(o))) : bytes;
 }
+
+std::size_t least_bytes_of(Model const& m, Options const& o) { return bytes_by(m, o); }
 
 Expected<void> Decoder::State::fill(cudaStream_t stream) {
   // Learned positions are added to tokens: nothing turns.
@@ -241,6 +248,7 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   auto const& model = state->model;
   auto& options = state->options;
   options.steps = chosen_steps(model, options, *machine);
+  state->asked = options;
   int const blocks = options.cut.blocks > 0 ? options.cut.blocks : machine->sms;
   bool const launches = by_launches(options);
   int const splits =

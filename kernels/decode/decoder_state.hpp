@@ -20,6 +20,7 @@ namespace tessera::decode {
 struct Decoder::State {
   Model model;
   Options options;
+  Options asked;  ///< by the caller, with the way of steps that make() has chosen
   Tiles tiles;
   PackedWeights weights;
   void const* embedding = nullptr;

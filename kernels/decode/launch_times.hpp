@@ -14,7 +14,7 @@ namespace tessera::decode {
 
 /// What launches take on an H100 and an H200 beside the bytes that they move. Fitted to operators alone, and
 /// to layers and heads, of Llama-3.2-1B and Llama-3-8B behind 1,024 cached tokens, 4 to 64 sequences
-/// (results/h100/decode_launches.json, results/h200/decode_launches.json).
+/// (results/h100/decode_launches.json; results/h200/decode_launches.json, which has the first model alone).
 struct LaunchCosts {
   double product_us = 3.0;          ///< a product by cuBLASLt begins and ends
   double product_bandwidth = 0.97;  ///< of the memory's, that it comes to

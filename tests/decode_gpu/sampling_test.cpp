@@ -192,7 +192,7 @@ Tokens const k_prompts = {{5, 17, 300}, {9, 9, 9, 9, 9, 9, 9, 9}, {1}};
 TEST(DecodeSampling, WholeDecoders) {
   Small const small;
   Options options;
-  options.batch = 3, options.capacity = 64;
+  options.batch = 3, options.capacity = 64, options.steps = StepBy::persistent;
   options.keep_logits = true;
   options.sampling = {1.3, 30, 0.95, 77};
   for (int const rows : {0, 1}) {
@@ -234,7 +234,7 @@ TEST(DecodeSampling, WholeDecoders) {
 TEST(DecodeSampling, TheMostLikelyOfOneIsGreedy) {
   Small const small;
   Options options;
-  options.batch = 3, options.capacity = 64;
+  options.batch = 3, options.capacity = 64, options.steps = StepBy::persistent;
   auto greedy = small.decoder(options);
   ASSERT_OK(greedy);
   options.sampling = {1, 1, 1, 5};
@@ -266,7 +266,7 @@ TEST(DecodeStops, SequencesEndWithThem) {
     for (int const rows : {0, 1}) {
       SCOPED_TRACE(std::to_string(temperature) + ", rows " + std::to_string(rows));
       Options options;
-      options.batch = 3, options.capacity = 64;
+      options.batch = 3, options.capacity = 64, options.steps = StepBy::persistent;
       options.prompt_rows = rows;
       options.sampling = {temperature, 0, 1, 9};
       auto without = small.decoder(options);

@@ -73,6 +73,8 @@ TEST(LatticeBoltzmannProfile, IsThatOfTheGpusName) {
   EXPECT_EQ(bench::machine_of_gpu("NVIDIA H200")->name, "h200");
   EXPECT_EQ(bench::machine_of_gpu("NVIDIA GH200 480GB")->name, "h200");
   EXPECT_EQ(bench::machine_of_gpu("")->name, "h200");
+  EXPECT_EQ(bench::named_machine_of_gpu("NVIDIA H100 80GB HBM3")->name, "h100");
+  EXPECT_FALSE(bench::named_machine_of_gpu("NVIDIA GH200 480GB"));
 }
 
 /// Where two GPUs pay, by what is predicted, is where they were measured to.

@@ -268,10 +268,11 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
       ->option_text("N")
       ->group(group);
   command
-      .add_option("--step-by", a.steps,
-                  "How a step is computed: persistent, in two launches; launches, one for each operator;\n"
-                  "or fastest (default): from 17 sequences on by launches, from 3 on where that is predicted\n"
-                  "to be faster; else persistent, from 8 on with the head by launches")
+      .add_option(
+          "--step-by", a.steps,
+          "How a step is computed: persistent, in two launches; launches, one for each operator;\n"
+          "or fastest (default): from 17 sequences on by launches, from 3 on where that is predicted\n"
+          "to be faster; else persistent, from 8 on with the head by launches")
       ->check(CLI::IsMember(
           std::vector<std::string>(std::begin(decode::k_step_names), std::end(decode::k_step_names))))
       ->group(group);
@@ -404,6 +405,10 @@ int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArgume
 int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments const& a,
                std::string const& machine_name) {
   if (a.predict) return run_prediction(session, gpu, a, machine_name);
+  if (gpu.workload.sequences)
+    return session.fail(complaint("E0906", "--sequences is for --decode --predict, and a run has its prompts",
+                                  "give a prompt for each sequence: --prompt-ids again, or a file with a "
+                                  "prompt a line; or add --predict"));
   auto sizes_of_plans = gpu;
   sizes_of_plans.workload.tensor_parallel.reset();
   if (auto const unused = unused_gpu_options(sizes_of_plans, "--decode"); !unused.empty())

@@ -20,10 +20,28 @@ int as_int(std::int64_t number) {
   return static_cast<int>(std::min<std::int64_t>(number, std::numeric_limits<int>::max() - 1));
 }
 
-std::string results_go(decode::TokenPrediction const& made) {
+/// How a step is computed, and how results go from tile to tile where all of it is persistent.
+std::string computed(decode::TokenPrediction const& made) {
   if (!made.operators.empty()) return "by launches";
-  std::string const layers = made.cut.exchange == Exchange::words ? "as words" : "behind semaphores";
-  return made.head_launched ? layers + ", head by launches" : layers;
+  if (made.head_launched) return "persistent, head launched";
+  return made.cut.exchange == Exchange::words ? "persistent, as words" : "persistent, semaphores";
+}
+
+/// Operators of a layer by launches, and what is between them.
+StudyTable table_of_launches(decode::TokenPrediction const& made, int layers) {
+  StudyTable table{"launches",
+                   "A launch for each operator of a layer",
+                   "Microseconds of a layer, each with what begins and ends it.",
+                   {"operator", "alone"},
+                   {},
+                   {}};
+  double between = made.layers_us / layers;
+  for (auto const& one : made.operators) {
+    table.rows.push_back({one.name, one.us});
+    between -= one.us;
+  }
+  table.rows.push_back({"between them", between});
+  return table;
 }
 
 StudyDocument document_of(decode::Model const& model, MachineProfile const& machine, int sequences,
@@ -33,7 +51,7 @@ StudyDocument document_of(decode::Model const& model, MachineProfile const& mach
   document.title = fmt::format("{}: a token of {} sequence{} behind {} cached ones on {}", model.name,
                                sequences, sequences == 1 ? "" : "s", cached, machine.gpu);
   document.notes = {"Simulated; what is assumed, and how far it is off: docs/decode.md, \"Predicting it\"."};
-  std::string step = "A step of many";
+  std::string step = "One step, in a graph of many";
   if (model.gpus > 1) {
     step += fmt::format(", of one GPU's share of {} without the sums over GPUs", model.gpus);
     document.notes.push_back("The head is whole. Sums over GPUs would be behind out and down of each layer.");
@@ -42,20 +60,11 @@ StudyDocument document_of(decode::Model const& model, MachineProfile const& mach
       {"token",
        step,
        "Microseconds.",
-       {"a token", "tokens a second", "reading alone", "over reading", "layers", "head", "results go"},
+       {"a token", "tokens a second", "reading alone", "over reading", "layers", "head", "computed"},
        {{us, 1e6 * sequences / us, made.floor_us, us / made.floor_us, made.layers_us, made.head_us,
-         results_go(made)}},
+         computed(made)}},
        {}}};
-  if (!made.operators.empty()) {
-    StudyTable table{"launches",
-                     "A launch for each operator of a layer",
-                     "Microseconds of a layer, each with what begins and ends it.",
-                     {"operator", "alone"},
-                     {},
-                     {}};
-    for (auto const& one : made.operators) table.rows.push_back({one.name, one.us});
-    document.tables.push_back(std::move(table));
-  }
+  if (!made.operators.empty()) document.tables.push_back(table_of_launches(made, model.layers));
   if (made.layers.stages.empty() && made.head.stages.empty()) {
     document.machine = report::study_machine(machine);
     return document;

@@ -148,10 +148,10 @@ struct Run {
     options.sampling = asked.sampling;
     options.stop_tokens = asked.stop_tokens;
     options.paged = paged;
-    // A timeline is of persistent launches.
-    options.steps = !asked.timeline.empty() && decode::decided_by_prediction(asked.steps, options.batch)
-                        ? decode::StepBy::persistent
-                        : asked.steps;
+    options.steps = asked.steps;
+    // A timeline is of persistent layers: a cut keeps a prediction from deciding.
+    if (!asked.timeline.empty() && decode::decided_by_prediction(asked.steps, options.batch))
+      options.cut.exchange = Exchange::semaphore;
     return options;
   }
   /// A table for so many tokens of each sequence: pages are dealt in turns, as sequences that grow together
