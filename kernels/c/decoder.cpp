@@ -64,6 +64,8 @@ Expected<void> check_size(Struct const* given, char const* name) {
 Expected<tessera::decode::Options> options_of(tessera_decoder_options const& given) {
   if (!(given.deadline_seconds >= 0))
     return refused(fmt::format("deadline_seconds is {}", given.deadline_seconds), "give seconds, or 0");
+  if (given.usual_cached < 0)
+    return refused(fmt::format("usual_cached is {}", given.usual_cached), "give tokens, or 0");
   if (given.stop_count < 0 || (given.stop_count > 0 && given.stop_tokens == nullptr))
     return refused(fmt::format("{} stop tokens, or null", given.stop_count),
                    "give as many as stop_count says");
@@ -77,6 +79,7 @@ Expected<tessera::decode::Options> options_of(tessera_decoder_options const& giv
   options.capacity = given.capacity;
   options.prompt_rows = given.prompt_rows;
   options.keep_logits = given.keep_logits != 0;
+  if (given.usual_cached > 0) options.usual_cached = given.usual_cached;
   options.usual_cached = std::min(options.usual_cached, std::max(given.capacity, 1));
   options.sampling.temperature = given.temperature;
   options.sampling.top_k = given.top_k;
@@ -175,6 +178,8 @@ int tessera_decoder_about(tessera_decoder* decoder, struct tessera_decoder_place
     places->keys = of.keys();
     places->values = of.values();
     places->weight_bytes = of.weight_bytes();
+    places->layers_by_launches = tessera::decode::by_launches(of.options());
+    places->head_by_launches = tessera::decode::head_by_launches(of.options());
     return {};
   });
 }

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* Grows with each change of this file. A field or function is never taken away within a major version. */
-#define TESSERA_C_VERSION 4
+#define TESSERA_C_VERSION 5
 int tessera_c_version(void);
 
 /* Why this thread's last call was refused: "error E0530: ...", with hints, as the C++ library writes it.

@@ -38,6 +38,8 @@ struct tessera_decoder_options {
   int32_t stop_count;
   double deadline_seconds; /* of waits within a launch, after which it gives up; 0: 2 */
   char const* step_by;     /* "persistent", "launches", or "fastest" of these; NULL: fastest */
+  int32_t usual_cached;    /* tokens of a sequence that stand in the cache, by which work is evened out, and
+                              a way of steps chosen; 0: 1024, or less capacity */
 };
 
 typedef struct tessera_decoder tessera_decoder;
@@ -63,6 +65,7 @@ struct tessera_decoder_places {
   void* keys;             /* [layer][sequence][key head][capacity][head size], as kernels/decode/cache.hpp says */
   void* values;           /* the same */
   uint64_t weight_bytes;
+  int32_t layers_by_launches, head_by_launches; /* 1: a launch for each operator; 0: a persistent one */
 };
 int tessera_decoder_about(tessera_decoder* decoder, struct tessera_decoder_places* places);
 

@@ -41,8 +41,8 @@ struct LaunchedAttention {
 /// Allows the shared memory that it takes, and loads the kernel: not while a stream is captured.
 cudaError_t load_launched_attention(int head_size);
 /// The launch is programmatic. Counts of tokens, and keys and values of earlier ones, are read while the
-/// kernel before runs: that one must not have begun before all of these were complete, as one that is no
-/// programmatic launch has not.
+/// kernel before runs: what wrote these has to be complete when that one begins, as it is behind a norm that
+/// triggers late (norm_rows()).
 cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream);
 
 }  // namespace tessera::decode

@@ -15,7 +15,10 @@ Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, 
   norm.x = rows.stream, norm.y = rows.normed, norm.shift = shift;
   norm.rows = count, norm.columns = model.hidden;
   norm.epsilon = static_cast<float>(model.norm_epsilon);
-  return check_call(kernels::norm(norm, stream), "a norm");
+  // Attention begins before the product between is complete, and reads what earlier steps wrote. Products are
+  // the library's: they may be programmatic launches that trigger when they like.
+  constexpr bool k_triggers_late = true;
+  return check_call(kernels::norm(norm, stream, {}, k_triggers_late), "a norm");
 }
 
 Expected<OperatorLaunches> OperatorLaunches::make(Model const& model, PackedWeights const& weights,

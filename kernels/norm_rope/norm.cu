@@ -34,10 +34,11 @@ __device__ float4 four_of(void const* vector, int piece) {
 
 /// A block for a row, of up to 4 * k_threads * Pieces columns.
 template <int Pieces>
-__global__ void __launch_bounds__(k_threads) norm_rows(Norm const p) {
+__global__ void __launch_bounds__(k_threads) norm_rows(Norm const p, bool const triggers_late) {
   __shared__ float sums[2][k_warps];
-  pdl_trigger();
+  if (!triggers_late) pdl_trigger();
   pdl_wait();
+  if (triggers_late) pdl_trigger();
   int const pieces = p.columns / 4;
   auto* const x = reinterpret_cast<float4*>(p.x + static_cast<long long>(blockIdx.x) * p.columns);
   float4 held[Pieces];
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(k_threads) norm_rows(Norm const p) {
   }
 }
 
-using Kernel = void (*)(Norm);
+using Kernel = void (*)(Norm, bool);
 
 Kernel kernel_of(int columns) {
   int const pieces = (columns / 4 + k_threads - 1) / k_threads;
@@ -93,13 +94,13 @@ Kernel kernel_of(int columns) {
 
 void const* norm_kernel(int columns) { return reinterpret_cast<void const*>(kernel_of(columns)); }
 
-cudaError_t norm(Norm const& p, cudaStream_t stream, Start const& start) {
+cudaError_t norm(Norm const& p, cudaStream_t stream, Start const& start, bool triggers_late) {
   if (p.rows < 1 || p.columns < 4 || p.columns % 4 != 0 || p.columns > k_most_norm_columns)
     return cudaErrorInvalidValue;
   gpu::Shape shape{static_cast<unsigned>(p.rows), k_threads};
   shape.programmatic = start.programmatic;
   shape.shared_percent = start.shared_percent;
-  return gpu::try_launch(shape, stream, kernel_of(p.columns), p);
+  return gpu::try_launch(shape, stream, kernel_of(p.columns), p, triggers_late);
 }
 
 }  // namespace tessera::kernels

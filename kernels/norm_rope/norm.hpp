@@ -25,8 +25,11 @@ struct Norm {
   bool centered = false;  ///< LayerNorm; else RMSNorm, which subtracts no mean
 };
 
-/// cudaErrorInvalidValue: sizes that it is not for.
-cudaError_t norm(Norm const& problem, cudaStream_t stream, Start const& start = {});
+/// `triggers_late`: the launch behind it begins when all launches before this one are complete, so that it
+/// may read what they wrote, and so may one behind that, whenever that begins. cudaErrorInvalidValue: sizes
+/// that it is not for.
+cudaError_t norm(Norm const& problem, cudaStream_t stream, Start const& start = {},
+                 bool triggers_late = false);
 
 constexpr int k_norm_threads = 256;  ///< of a block, which has a row
 /// The kernel that norm() launches for rows of so many columns.

@@ -279,6 +279,7 @@ class Refusals(unittest.TestCase):
         self.assertIn(
             'error E0536: step_by is "graph"\n   hint: give one of fastest, persistent, launches, or null', said(step_by="graph")
         )
+        self.assertIn("error E0536: usual_cached is -1", said(usual_cached=-1))
         decoder = ctypes.c_void_p()
         self.assertIn(
             "E0536: decoder_options is null", self.said(self.library.tessera_decoder_make(None, None, 0, None, decoder))

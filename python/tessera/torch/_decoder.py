@@ -108,11 +108,12 @@ class Decoder:
     once, `capacity` tokens of each. Tokens are the most likely ones, or drawn where there is a `temperature`. A sequence
     ends with one of `stop_tokens`; left out: those of the model's generation_config. `step_by` says
     how a step runs: "persistent", in two launches; "launches", with one for each operator; or "fastest", by whichever is
-    for the model and `batch`. Calls are for the current stream."""
+    predicted to be, behind `usual_cached` tokens of each sequence (0: 1024, or less capacity). `self.step_by` is what it has
+    come to, of layers and of the head. Calls are for the current stream."""
 
     def __init__(
         self, model, *, batch=1, capacity=2048, temperature=0.0, top_k=0, top_p=1.0, seed=0, stop_tokens=None,
-        keep_logits=False, prompt_rows=0, deadline_seconds=0.0, step_by="fastest",
+        keep_logits=False, prompt_rows=0, deadline_seconds=0.0, step_by="fastest", usual_cached=0,
     ):  # fmt: skip
         if _operators.why_not_compiled():
             _refuse(f"there are no kernels here: {_operators.why_not_compiled()}", "docs/torch.md says what they need")
@@ -120,7 +121,7 @@ class Decoder:
         how = {
             "batch": batch, "capacity": capacity, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed,
             "keep_logits": keep_logits, "prompt_rows": prompt_rows, "deadline_seconds": deadline_seconds,
-            "step_by": step_by,
+            "step_by": step_by, "usual_cached": usual_cached,
         }  # fmt: skip
         address = ctypes.c_void_p()
         if isinstance(model, Decoder):
@@ -156,6 +157,8 @@ class Decoder:
         cache = (at.layers, at.batch, at.kv_heads, at.capacity, at.head_size)
         self.keys, self.values = (self._tensor(one, cache, "<i2").view(torch.bfloat16) for one in (at.keys, at.values))
         self.weight_bytes = at.weight_bytes
+        ways = ("persistent", "launches")
+        self.step_by = (ways[at.layers_by_launches], ways[at.head_by_launches])
         self._no_logits = torch.empty(0, device=self.device)
         self._number = next(_numbers)
         _decoders[self._number] = self

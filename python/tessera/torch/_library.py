@@ -20,7 +20,7 @@ from ctypes import (
     c_void_p,
 )
 
-VERSION = 4  # of tessera_c.h
+VERSION = 5  # of tessera_c.h
 FORMS = {"gelu_tanh": 0, "swiglu": 1}
 TYPES = {"bfloat16": 0, "float16": 1}
 LEND = CFUNCTYPE(c_void_p, c_void_p, c_size_t)
@@ -101,6 +101,7 @@ class DecoderOptions(Structure):
         ("stop_count", c_int32),
         ("deadline_seconds", c_double),
         ("step_by", c_char_p),
+        ("usual_cached", c_int32),
     ]
 
 
@@ -112,6 +113,7 @@ class Places(Structure):
         *((name, c_int32) for name in ("batch", "capacity", "vocabulary", "layers", "kv_heads", "head_size")),
         *((name, c_void_p) for name in ("tokens", "lengths", "logits", "keys", "values")),
         ("weight_bytes", c_uint64),
+        *((name, c_int32) for name in ("layers_by_launches", "head_by_launches")),
     ]
 
 
