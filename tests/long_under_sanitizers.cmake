@@ -121,6 +121,7 @@ set(TESSERA_LONG_UNDER_SANITIZERS
   Search.PredictsEveryMechanismOfAUsersChainWithinEightPercent
   SplitStudy.ManyRowsKeepTheLargeTileAndAreSharedByRows
   StepWays.PredictedAsChosen
+  StepWays.PredictionsDecideWhereTheyMay
   Study.TheSameInAnyOrder
   Sweep.AShareWhosePointsAreAllRefusedIsAShare
   Sweep.GoesOnWithWhatIsThere

@@ -239,6 +239,15 @@ TEST(DecodeLaunched, PredictionsDecide) {
       auto const timed = made->another(options, stream);
       ASSERT_OK(timed);
       EXPECT_FALSE(by_launches(timed->options())) << batch << " sequences";
+      // Where memory is for persistent layers alone, these are taken.
+      auto persistent = options;
+      persistent.keep_times = false, persistent.cut.exchange = Exchange::semaphore;
+      options.keep_times = false, options.most_bytes = Decoder::bytes_of(model, persistent);
+      if (options.most_bytes < Decoder::bytes_of(model, made->options())) {
+        auto const small = made->another(options, stream);
+        ASSERT_OK(small);
+        EXPECT_FALSE(by_launches(small->options())) << batch << " sequences";
+      }
       auto s = setting(model, prompts_of(batch, 50));
       s.by = StepBy::fastest, s.prompt_rows = 0;
       check(s);
