@@ -61,7 +61,8 @@ struct tessera_decoder_places {
   int32_t batch, capacity, vocabulary, layers, kv_heads, head_size;
   int32_t const* tokens;  /* [batch][capacity] */
   int32_t const* lengths; /* [batch]: how many have been read; the one behind them is read next */
-  float const* logits;    /* of the last step, [batch][vocabulary]; NULL unless kept, drawn from, or found by launches */
+  float const* logits;    /* of the last step, [batch][vocabulary]; NULL unless kept, drawn from, or found
+                             by launches */
   void* keys;             /* [layer][sequence][key head][capacity][head size], as kernels/decode/cache.hpp says */
   void* values;           /* the same */
   uint64_t weight_bytes;

@@ -15,7 +15,8 @@ Expected<void> check_token(Model const& model, int token);
 Expected<void> check_weights(Model const& model, Weights const& weights);
 /// Is something asked for that persistent launches alone have?
 bool asks_for_persistent(Options const& options);
-/// Device memory without which make() cannot do; Decoder::bytes_of() is the most that it takes.
+/// Device memory of the way that `steps` says, by numbers where it is `fastest`: make() cannot do with less.
+/// Decoder::bytes_of() is the most that it takes.
 std::size_t least_bytes_of(Model const& model, Options const& options);
 Expected<void> check_options(Model const& model, Options const& options);
 

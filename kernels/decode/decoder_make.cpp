@@ -28,18 +28,10 @@ Options with_launches(Options o) {
   return o;
 }
 
-/// Of what these options say, where no prediction decides.
-std::size_t bytes_by(Model const& m, Options const& o) {
-  // Parts for as many splits as there can be.
-  auto const tiles = tiles_of(m, o.batch, 1, k_most_splits, 0);
-  int const items = items_of(m, o, o.cut.blocks > 0 ? o.cut.blocks : k_most_sms);
-  return packed_bytes(m) + places(m, o, tiles, items, nullptr).bytes;
-}
-
 /// By what the GPU is predicted to take, as the shipped profile of its name has it. As options say where
 /// there is none, where this is a part of the GPU, or where launches take more memory than is allowed.
 StepBy chosen_steps(Model const& model, Options const& o, MachineProfile const& here) {
-  if (!may_be_predicted(o) || (o.most_bytes > 0 && bytes_by(model, with_launches(o)) > o.most_bytes))
+  if (!may_be_predicted(o) || (o.most_bytes > 0 && least_bytes_of(model, with_launches(o)) > o.most_bytes))
     return o.steps;
   auto const profile = bench::named_machine_of_gpu(here.gpu);
   if (!profile || profile->sms != here.sms) return o.steps;
@@ -49,11 +41,16 @@ StepBy chosen_steps(Model const& model, Options const& o, MachineProfile const& 
 }  // namespace
 
 std::size_t Decoder::bytes_of(Model const& m, Options const& o) {
-  auto const bytes = bytes_by(m, o);
-  return may_be_predicted(o) ? std::max(bytes, bytes_by(m, with_launches(o))) : bytes;
+  auto const bytes = least_bytes_of(m, o);
+  return may_be_predicted(o) ? std::max(bytes, least_bytes_of(m, with_launches(o))) : bytes;
 }
 
-std::size_t least_bytes_of(Model const& m, Options const& o) { return bytes_by(m, o); }
+std::size_t least_bytes_of(Model const& m, Options const& o) {
+  // Parts for as many splits as there can be.
+  auto const tiles = tiles_of(m, o.batch, 1, k_most_splits, 0);
+  int const items = items_of(m, o, o.cut.blocks > 0 ? o.cut.blocks : k_most_sms);
+  return packed_bytes(m) + places(m, o, tiles, items, nullptr).bytes;
+}
 
 Expected<void> Decoder::State::fill(cudaStream_t stream) {
   // Learned positions are added to tokens: nothing turns.

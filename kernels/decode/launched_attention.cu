@@ -133,8 +133,7 @@ struct Newest {
   __device__ Newest(LaunchedAttention const& a, Element const* at, float const* shift, Turn const* turns) {
     Head k(at, shift), v(at + HeadSize, shift == nullptr ? nullptr : shift + HeadSize);
     k.norm(a.key_gains, a.norm_epsilon);
-    k.turn(turns);
-    k.round_to(key), v.round_to(value);
+    k.turn_to(turns, key), v.round_to(value);
   }
   /// One warp: the query heads' lanes have the same, each stores some of it.
   __device__ void store(LayerCache const& cache, long long row, int position) const {
@@ -188,8 +187,7 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
   int const mine = min(lane / 4, a.group - 1);
   NewHead<Element, HeadSize> query(heads + mine * HeadSize, shift(mine));
   query.norm(a.query_gains, a.norm_epsilon);
-  query.turn(turns);
-  query.round_to(state.queries[0]);
+  query.turn_to(turns, state.queries[0]);
   if (sees_newest && (warp == 0 || warp == R::warps - 1)) {
     Newest<HeadSize> const newest(a, heads + a.group * HeadSize, shift(a.group), turns);
     if (warp == 0) state.begin_with(newest.key, newest.value);

@@ -37,17 +37,15 @@ struct NewHead {
       pair.x *= scale * by.x, pair.y *= scale * by.y;
     });
   }
-  __device__ void turn(Turn const* of_position) {
+  /// Turned by its position, and rounded.
+  __device__ void turn_to(Turn const* of_position, Fragment& to) const {
+    typename Warp::Turns turns;
+    Warp::load_turns(of_position, turns);
 #pragma unroll
     for (int s = 0; s < steps / 2; ++s)
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        auto const by = __ldg(reinterpret_cast<float4 const*>(of_position + Warp::element(s, h)));
-        auto &low = at[s][h], &high = at[s + steps / 2][h];
-        float2 const l = low, u = high;
-        low = make_float2(l.x * by.x - u.x * by.y, l.y * by.z - u.y * by.w);
-        high = make_float2(u.x * by.x + l.x * by.y, u.y * by.z + l.y * by.w);
-      }
+      for (int h = 0; h < 2; ++h)
+        turn_pairs<Element>(to[s][h], to[s + steps / 2][h], turns[s][h], at[s][h], at[s + steps / 2][h]);
   }
   __device__ void round_to(Fragment& to) const {
 #pragma unroll

@@ -48,16 +48,16 @@ struct TokenPrediction {
 
   double token_us() const { return layers_us + head_us; }
 };
-/// What StepBy::fastest is, decided_by_prediction(): as predicted_steps() says. Of many layers, or large
+/// A token by StepBy::fastest is that of the way which predicted_steps() finds. Of many layers, or large
 /// ones, the first few are simulated, and the others take as long as those behind the first. Refuses as
 /// token_launches() and simulate_roles() do, and what takes longer than that.
 Expected<TokenPrediction> predict_token(Model const& model, int batch, int cached,
                                         MachineProfile const& machine, Cut const& cut = {},
                                         StepBy by = StepBy::persistent, TokenCosts const& costs = {});
 
-/// StepBy::launches where `by` lets a prediction decide, and layers and head by launches are predicted to
-/// take clearly less; else `by`, by which numbers of sequences decide. Takes some tenths of a second; what
-/// was found is kept until the process ends.
+/// StepBy::launches where decided_by_prediction() and a token by launches is predicted to take
+/// k_clearly_less; else `by`. Takes up to two seconds for large models. What was found is kept until the
+/// process ends, by the name of the profile.
 StepBy predicted_steps(StepBy by, Model const& model, int batch, int cached, MachineProfile const& machine);
 
 }  // namespace tessera::decode
