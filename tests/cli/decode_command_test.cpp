@@ -434,6 +434,13 @@ TEST_F(Decode, PredictsStepsByLaunches) {
               HasSubstr("persistent, head launched"));
 }
 
+TEST_F(Decode, ARunHasAsManySequencesAsPrompts) {
+  auto const said = says("run llama-3.2-1b --decode --sequences 16");
+  EXPECT_EQ(said.exit, 2) << said.err;
+  EXPECT_THAT(said.err, HasSubstr("error E0906: --sequences is for --decode --predict"));
+  EXPECT_THAT(said.err, HasSubstr("give a prompt for each sequence"));
+}
+
 TEST_F(Decode, PredictsAShare) {
   auto const said = says("run llama-65b --decode --predict --tp 8 --sequences 2 --json");
   EXPECT_EQ(said.exit, 0) << said.err;
