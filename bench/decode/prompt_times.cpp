@@ -245,7 +245,8 @@ int main(int count, char** arguments) {
   auto weights = taken(decode::random_weights(*model, 1, stream));
   decode::Options options;
   options.batch = batch, options.keep_logits = true;
-  options.capacity = *std::max_element(lengths.begin(), lengths.end()) + 1;
+  options.capacity =
+      std::min(*std::max_element(lengths.begin(), lengths.end()) + 1, decode::most_capacity(*model));
   std::vector<Decoder> arms;
   for (auto const& arm : k_arms) {
     options.prompt_rows = arm.rows, options.time_products = arm.times_products;

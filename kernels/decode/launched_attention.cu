@@ -17,18 +17,24 @@ namespace {
 using Element = __nv_bfloat16;
 
 /// How a block is made: warps with rings of their own over its positions, and how many blocks are to run on
-/// an SM. Many blocks overlap the begin of one with the end of another. A block that has its SM to itself has
-/// as much memory in flight as all of these.
+/// an SM. Many blocks overlap the begin of one with the end of another. Where there are few, a block has as
+/// many warps, and as much memory in flight, as its share of the SM allows.
 template <int HeadSize>
 struct Many {
   static constexpr int warps = 4, stages = HeadSize == 64 ? 3 : 2, positions = 16;
   static constexpr int blocks = launched_blocks(HeadSize);
 };
 template <int HeadSize>
+struct Two {
+  static constexpr int warps = 8, stages = HeadSize == 64 ? 3 : 1, positions = 16;
+  static constexpr int blocks = 2;
+};
+template <int HeadSize>
 struct Alone {
   static constexpr int warps = 8, stages = 3, positions = HeadSize == 64 ? 32 : 16;
   static constexpr int blocks = 1;
 };
+enum class Blocks { many, two, alone };
 
 /// A block's shared memory: rings of the warps, a stage of which has keys of some positions and their values
 /// behind them. Sums of the warps come to the same place later.
@@ -233,17 +239,21 @@ cudaError_t with_kernel_of(int head_size, Call const& call) {
 }
 /// `call` of the kernel, its shared memory and its warps.
 template <class Call>
-cudaError_t with_kernel(int head_size, bool alone, Call const& call) {
-  return alone ? with_kernel_of<Alone>(head_size, call) : with_kernel_of<Many>(head_size, call);
+cudaError_t with_kernel(int head_size, Blocks blocks, Call const& call) {
+  switch (blocks) {
+    case Blocks::alone: return with_kernel_of<Alone>(head_size, call);
+    case Blocks::two: return with_kernel_of<Two>(head_size, call);
+    default: return with_kernel_of<Many>(head_size, call);
+  }
 }
 
 }  // namespace
 
 cudaError_t load_launched_attention(int head_size) {
   auto error = cudaSuccess;
-  for (bool const alone : {false, true})
+  for (auto const blocks : {Blocks::many, Blocks::two, Blocks::alone})
     if (error == cudaSuccess)
-      error = with_kernel(head_size, alone, [](auto* kernel, int bytes, int) {
+      error = with_kernel(head_size, blocks, [](auto* kernel, int bytes, int) {
         auto const of_bytes =
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
         if (of_bytes != cudaSuccess) return of_bytes;
@@ -257,8 +267,10 @@ cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream) {
   if (problem.group < 1 || problem.group > k_most_group || problem.splits < 1 ||
       problem.splits > k_most_splits)
     return cudaErrorInvalidValue;
-  bool const alone = problem.tiles() <= problem.sms;
-  return with_kernel(problem.head_size, alone, [&](auto* kernel, int bytes, int warps) {
+  auto const blocks = problem.tiles() <= problem.sms       ? Blocks::alone
+                      : problem.tiles() <= 2 * problem.sms ? Blocks::two
+                                                           : Blocks::many;
+  return with_kernel(problem.head_size, blocks, [&](auto* kernel, int bytes, int warps) {
     gpu::Shape shape{static_cast<unsigned>(problem.tiles()), static_cast<unsigned>(32 * warps)};
     shape.shared = static_cast<std::size_t>(bytes);
     shape.programmatic = true;

@@ -7,10 +7,8 @@
 
 namespace tessera::decode {
 
-cublaslt::LtProblem LaunchedHead::problem() const {
-  cublaslt::LtProblem p;
-  p.rows = end_.sequences, p.columns = model_.vocabulary, p.depth = model_.hidden, p.wide = true;
-  return p;
+Product LaunchedHead::product() const {
+  return {end_.sequences, model_.vocabulary, model_.hidden, Result::fp32};
 }
 
 ProductOperands LaunchedHead::operands() const {
@@ -24,7 +22,7 @@ Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights cons
   result.model_ = model, result.rows_ = rows, result.end_ = end;
   result.weights_ = weights.head, result.shifts_ = weights.head_shifts;
   result.timed_ = options.time_products;
-  auto const gemm = cublaslt::LtGemm::make(result.problem());
+  auto const gemm = cublaslt::LtGemm::make(library_problem(result.product()));
   if (!gemm) return tl::make_unexpected(gemm.error());
   if (!result.timed_) return result;
   // Numbers of the model's: products of zeros take less power, and are faster than others.
@@ -34,14 +32,15 @@ Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights cons
                      "numbers to time a head with");
       !ok)
     return tl::make_unexpected(ok.error());
-  if (auto ok = time_algorithms(result.problem(), {result.operands()}, stream); !ok)
+  if (auto ok = time_ways(result.product(), {result.operands()}, stream); !ok)
     return tl::make_unexpected(ok.error());
   return result;
 }
 
 Expected<void> LaunchedHead::find(cudaStream_t stream, float const* shift) const {
-  if (auto ok = norm_rows(model_, rows_, end_.sequences, shift, stream); !ok) return ok;
-  if (auto ok = multiply(problem(), operands(), timed_, stream); !ok) return ok;
+  if (auto ok = norm_rows(model_, rows_, end_.sequences, shift, is_ours(product(), timed_), stream); !ok)
+    return ok;
+  if (auto ok = multiply(product(), operands(), timed_, stream); !ok) return ok;
   return check_call(find_tokens(end_, shifts_, model_.vocabulary, stream), "finding tokens");
 }
 

@@ -11,7 +11,7 @@ namespace tessera::decode {
 
 class LaunchedHead {
  public:
-  /// Loads the product, and times its algorithms where Options::time_products asks for it. `end.logits` has
+  /// Loads the product, and times its ways where Options::time_products asks for it. `end.logits` has
   /// to be there, and a counter `end.arrived` of each sequence. E0533: the library has no such product.
   static Expected<LaunchedHead> make(Model const& model, PackedWeights const& weights, Options const& options,
                                      RowBuffers const& rows, StepEnd const& end, cudaStream_t stream);
@@ -21,7 +21,7 @@ class LaunchedHead {
   Expected<void> find(cudaStream_t stream, float const* shift) const;
 
  private:
-  cublaslt::LtProblem problem() const;
+  Product product() const;
   ProductOperands operands() const;
 
   Model model_;

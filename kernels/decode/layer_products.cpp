@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "kernels/decode/device_memory.hpp"
+#include "kernels/swiglu/swiglu.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -20,27 +23,31 @@ using cublaslt::LtProblem;
 
 constexpr int k_few_rows = 256;  ///< up to so many a product is short, and all algorithms are tried
 constexpr std::size_t k_most_tried = 12, k_most_tried_short = 64;
-constexpr int k_samples = 3;      ///< of an algorithm
-constexpr float k_worth = 0.98f;  ///< of the first guess's time
+constexpr std::size_t k_finalists = 8;  ///< of a first round, in which each way is timed once
+constexpr int k_rounds = 5;             ///< of these, in turns
+constexpr float k_worth = 0.98f;        ///< of the first guess's time
 
-/// Products of a sample: some 100 microseconds of them, and no less than two.
-int products_of_sample(LtProblem const& problem) {
-  if (problem.rows > k_few_rows) return 2;
-  constexpr double k_few_bytes = 64e6;
-  return 2.0 * problem.columns * problem.depth <= k_few_bytes ? 16 : 4;
+/// Products of a sample, each of other weights than the one before: some 200 microseconds of them, and no
+/// less than two.
+int products_of_sample(Product const& product) {
+  if (product.rows > k_few_rows) return 2;
+  double const bytes = 2.0 * product.columns * product.depth;
+  return bytes <= 64e6 ? 32 : bytes <= 256e6 ? 8 : 2;
 }
 
-/// Algorithms that have been timed, by device, until the process ends.
+using Way = std::variant<LtAlgorithm, skinny_gemm::Config>;
+
+/// Ways that have been timed, by device, until the process ends.
 class Known {
  public:
-  std::optional<LtAlgorithm> find(LtProblem const& problem) const {
+  std::optional<Way> find(Product const& product) const {
     std::lock_guard const lock(mutex_);
-    auto const found = all_.find({device(), problem});
+    auto const found = all_.find({device(), product});
     return found == all_.end() ? std::nullopt : std::optional(found->second);
   }
-  void keep(LtProblem const& problem, LtAlgorithm const& algorithm) {
+  void keep(Product const& product, Way const& way) {
     std::lock_guard const lock(mutex_);
-    all_.try_emplace({device(), problem}, algorithm);
+    all_.try_emplace({device(), product}, way);
   }
 
  private:
@@ -50,18 +57,48 @@ class Known {
     return which;
   }
   mutable std::mutex mutex_;
-  std::map<std::pair<int, LtProblem>, LtAlgorithm> all_;
+  std::map<std::pair<int, Product>, Way> all_;
 };
 Known& known() {
   static auto& all = *new Known;
   return all;
 }
 
-cudaError_t run(LtGemm const& gemm, LtAlgorithm const& algorithm, ProductOperands const& o,
+cudaError_t run(Product const& product, LtGemm const& gemm, Way const& way, ProductOperands const& o,
                 cudaStream_t stream) {
+  if (auto const* const ours = std::get_if<skinny_gemm::Config>(&way))
+    return skinny_gemm::launch(
+        product, *ours, {o.input, o.weights, product.result == Result::gated ? o.gated : o.to}, stream);
   constexpr auto bytes = cublaslt::workspace_bytes;
-  return o.adds ? gemm.run_adding(algorithm, o.input, o.weights, o.to, o.to, o.workspace, bytes, stream)
-                : gemm.run(algorithm, o.input, o.weights, o.to, o.workspace, bytes, stream);
+  auto const& algorithm = std::get<LtAlgorithm>(way);
+  return product.result == Result::added
+             ? gemm.run_adding(algorithm, o.input, o.weights, o.to, o.to, o.workspace, bytes, stream)
+             : gemm.run(algorithm, o.input, o.weights, o.to, o.workspace, bytes, stream);
+}
+
+/// With the SwiGLU of a gated product, which the library does not have.
+cudaError_t run_whole(Product const& product, LtGemm const& gemm, Way const& way, ProductOperands const& o,
+                      cudaStream_t stream) {
+  if (auto const error = run(product, gemm, way, o, stream); error != cudaSuccess) return error;
+  if (product.result != Result::gated || std::holds_alternative<skinny_gemm::Config>(way)) return cudaSuccess;
+  return kernels::swiglu(o.to, o.gated, product.rows, product.columns / 2, gpu::ElementType::bf16, stream);
+}
+
+/// The library's first, its first guess in front.
+Expected<std::vector<Way>> ways_of(Product const& product, LtGemm const& gemm) {
+  std::vector<Way> result;
+  auto const& all = gemm.algorithms();
+  auto const most = product.rows <= k_few_rows ? k_most_tried_short : k_most_tried;
+  for (std::size_t i = 0; i < std::min(all.size(), most); ++i) result.emplace_back(all[i]);
+  int device = 0, sms = 0;
+  (void)cudaGetDevice(&device);
+  (void)cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  auto const ours = skinny_gemm::configs(product, sms);
+  if (ours.empty()) return result;
+  if (auto ok = check_call(skinny_gemm::load(), "loading products of few rows"); !ok)
+    return tl::make_unexpected(ok.error());
+  result.insert(result.end(), ours.begin(), ours.end());
+  return result;
 }
 
 /// Launches that were captured once, to be enqueued without the host's time for each.
@@ -135,59 +172,79 @@ class Clock {
 
 }  // namespace
 
-Expected<void> multiply(LtProblem const& problem, ProductOperands const& operands, bool timed,
-                        cudaStream_t stream) {
-  auto const gemm = LtGemm::make(problem);
-  if (!gemm) return tl::make_unexpected(gemm.error());
-  auto const& guess = (*gemm)->algorithms().front();
-  auto const algorithm = timed ? known().find(problem).value_or(guess) : guess;
-  return check_call(run(**gemm, algorithm, operands, stream), "a product");
+cublaslt::LtProblem library_problem(Product const& product) {
+  LtProblem result;
+  result.rows = product.rows, result.columns = product.columns, result.depth = product.depth;
+  result.wide = product.result == Result::fp32 || product.result == Result::added;
+  return result;
 }
 
-Expected<void> time_algorithms(LtProblem const& problem, std::vector<ProductOperands> const& sets,
-                               cudaStream_t stream) {
-  if (sets.empty() || known().find(problem)) return {};
-  auto const gemm = LtGemm::make(problem);
+Expected<void> multiply(Product const& product, ProductOperands const& operands, bool timed,
+                        cudaStream_t stream) {
+  auto const gemm = LtGemm::make(library_problem(product));
   if (!gemm) return tl::make_unexpected(gemm.error());
+  Way const guess = (*gemm)->algorithms().front();
+  auto const way = timed ? known().find(product).value_or(guess) : guess;
+  return check_call(run(product, **gemm, way, operands, stream), "a product");
+}
+
+bool is_ours(Product const& product, bool timed) {
+  auto const way = timed ? known().find(product) : std::nullopt;
+  return way && std::holds_alternative<skinny_gemm::Config>(*way);
+}
+
+Expected<void> time_ways(Product const& product, std::vector<ProductOperands> const& sets,
+                         cudaStream_t stream) {
+  if (sets.empty() || known().find(product)) return {};
+  auto const gemm = LtGemm::make(library_problem(product));
+  if (!gemm) return tl::make_unexpected(gemm.error());
+  auto const ways = ways_of(product, **gemm);
+  if (!ways) return tl::make_unexpected(ways.error());
   Clock clock;
-  std::size_t turn = 0;
-  auto const capture = [&](LtAlgorithm const& algorithm) {
-    return Captured([&](cudaStream_t in) {
+  struct Tried {
+    Way const* way;
+    std::unique_ptr<Captured> products;
+    float least;
+  };
+  auto const capture = [&](Way const& way) {
+    return std::make_unique<Captured>([&](cudaStream_t in) {
       auto error = cudaSuccess;
-      for (int i = 0; i < products_of_sample(problem) && error == cudaSuccess; ++i)
-        error = run(**gemm, algorithm, sets[turn++ % sets.size()], in);
+      for (int i = 0; i < products_of_sample(product) && error == cudaSuccess; ++i)
+        error = run_whole(product, **gemm, way, sets[static_cast<std::size_t>(i) % sets.size()], in);
       return error;
     });
   };
-  auto const& all = (*gemm)->algorithms();
-  auto best = all.front();
-  std::optional<float> least;
-  auto const tried = problem.rows <= k_few_rows ? k_most_tried_short : k_most_tried;
-  for (std::size_t i = 0; i < std::min(all.size(), tried); ++i) {
+  auto const sample = [&](Captured const& products) {
+    return clock.milliseconds(stream, [&] { return products.launch(stream); });
+  };
+  std::vector<Tried> tried;
+  for (auto const& way : *ways) {
     // Loads it, which is not to happen while a stream is captured.
-    if (run(**gemm, all[i], sets.front(), stream) != cudaSuccess) continue;
-    // Each is of other weights than the one before, so that they come from memory.
-    auto const sample = [&] {
-      auto const products = capture(all[i]);
-      return clock.milliseconds(stream, [&] { return products.launch(stream); });
-    };
-    for (int warm = 0; warm < (i == 0 ? 4 : 1); ++warm) (void)sample();  // the first ones wake the clocks
-    std::optional<float> mine;
-    for (int s = 0; s < k_samples; ++s)
-      if (auto const one = sample(); one) mine = std::min(*one, mine.value_or(*one));
+    if (run_whole(product, **gemm, way, sets.front(), stream) != cudaSuccess) continue;
+    auto products = capture(way);
+    for (int warm = 0; warm < (tried.empty() ? 4 : 1); ++warm) (void)sample(*products);  // wakes the clocks
+    auto const once = sample(*products);
     if (clock.error() != cudaSuccess) break;
-    if (!mine || (least && *mine >= *least)) continue;
-    // Behind the first guess the least is what has to be undercut.
-    least = i == 0 ? k_worth * *mine : *mine;
-    best = all[i];
+    if (once) tried.push_back({&way, std::move(products), *once});
   }
+  // The first guess stays in front: it is taken unless another is clearly faster.
+  bool const has_guess = !tried.empty() && tried.front().way == &ways->front();
+  auto const others = tried.begin() + (has_guess ? 1 : 0);
+  std::stable_sort(others, tried.end(), [](auto const& a, auto const& b) { return a.least < b.least; });
+  tried.resize(std::min(tried.size(), k_finalists));
+  for (int round = 0; round < k_rounds && clock.error() == cudaSuccess; ++round)
+    for (auto& one : tried)
+      if (auto const more = sample(*one.products); more) one.least = std::min(one.least, *more);
   if (auto ok = check_call(clock.error(), "timing products"); !ok) return ok;
-  if (!least)
+  if (tried.empty())
     return check_call(
         cudaErrorNotSupported,
         fmt::format("timing a product of {} rows, {} columns and a depth of {}: no algorithm runs",
-                    problem.rows, problem.columns, problem.depth));
-  known().keep(problem, best);
+                    product.rows, product.columns, product.depth));
+  if (has_guess) tried.front().least *= k_worth;
+  auto const best = std::min_element(tried.begin(), tried.end(),
+                                     [](auto const& a, auto const& b) { return a.least < b.least; });
+  known().keep(product, *best->way);
   return {};
 }
 

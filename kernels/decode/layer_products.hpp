@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of a layer by cuBLASLt, and which of the library's algorithms computes each.
+// Products of a layer, by cuBLASLt or by our kernel for few rows, and which of the ways computes each.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,29 +7,41 @@
 #include <vector>
 
 #include "kernels/cublaslt/gemm.hpp"
+#include "kernels/skinny_gemm_sm90/skinny_gemm.hpp"
 
 namespace tessera::decode {
+
+/// input * weights^T, of any number of rows.
+using Product = skinny_gemm::Problem;
+using skinny_gemm::Result;
+/// The same for the library, which leaves the SwiGLU of a gated product to another launch.
+cublaslt::LtProblem library_problem(Product const& product);
 
 /// Arrays of a product, in device memory.
 struct ProductOperands {
   void const* input = nullptr;    ///< [rows][depth]
   void const* weights = nullptr;  ///< [columns][depth]
-  void* to = nullptr;             ///< [rows][columns]; of a wide product in fp32
+  void* to = nullptr;             ///< [rows][columns], bf16 or fp32 as the result says
   void* workspace = nullptr;      ///< cublaslt::workspace_bytes
-  bool adds = false;              ///< a wide product is added to what is there
+  void* gated = nullptr;          ///< [rows][columns / 2], of a gated product
 };
 
-/// to = input * weights^T, or to += input * weights^T: by the algorithm that the library
-/// guesses first, or, if `timed`, by the one that time_algorithms() has found, where it has. E0533, or CUDA's
-/// error (E0511).
-Expected<void> multiply(cublaslt::LtProblem const& problem, ProductOperands const& operands, bool timed,
+/// Enqueues a product by the library's first guess, or, if `timed`, by the way that time_ways() has found,
+/// where it has. E0533, or CUDA's error (E0511).
+Expected<void> multiply(Product const& product, ProductOperands const& operands, bool timed,
                         cudaStream_t stream);
 
-/// Finds the fastest algorithm for a product on this device, once in a process. `sets` are operands of the
-/// same sizes in turns, so that weights come from memory; what they point to is written. Products of an
-/// algorithm are timed in a graph, as steps run them. Waits for the stream. One that is less than 2 % faster
-/// than the first guess is not taken.
-Expected<void> time_algorithms(cublaslt::LtProblem const& problem, std::vector<ProductOperands> const& sets,
-                               cudaStream_t stream);
+/// Does multiply() enqueue our kernel? It begins before the launch before it is complete, lets the next one
+/// begin when that is complete and not before, and writes a gated product's SwiGLU to `gated`, and nothing to
+/// `to`.
+bool is_ours(Product const& product, bool timed);
+
+/// Finds the fastest way for a product on this device, once in a process: of the library's algorithms and of
+/// our kernel's ways to cut it. `sets` are operands of the same sizes in turns, so that weights come from
+/// memory; what they point to is written. Products are timed in a graph, as steps run them, a gated one with
+/// its SwiGLU. Waits for the stream. A way that is less than 2 % faster than the library's first guess is not
+/// taken.
+Expected<void> time_ways(Product const& product, std::vector<ProductOperands> const& sets,
+                         cudaStream_t stream);
 
 }  // namespace tessera::decode

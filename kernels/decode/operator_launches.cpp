@@ -10,15 +10,15 @@
 namespace tessera::decode {
 
 Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, float const* shift,
-                         cudaStream_t stream) {
+                         bool by_ours, cudaStream_t stream) {
   kernels::Norm norm;
   norm.x = rows.stream, norm.y = rows.normed, norm.shift = shift;
   norm.rows = count, norm.columns = model.hidden;
   norm.epsilon = static_cast<float>(model.norm_epsilon);
-  // Attention begins before the product between is complete, and reads what earlier steps wrote. Products are
-  // the library's: they may be programmatic launches that trigger when they like.
-  constexpr bool k_triggers_late = true;
-  return check_call(kernels::norm(norm, stream, {}, k_triggers_late), "a norm");
+  // Attention begins before the product between is complete, and reads what earlier steps wrote. Our products
+  // let it begin when the norm is complete; the library's may be programmatic launches that trigger when they
+  // like.
+  return check_call(kernels::norm(norm, stream, {}, !by_ours), "a norm");
 }
 
 Expected<OperatorLaunches> OperatorLaunches::make(Model const& model, PackedWeights const& weights,
@@ -27,49 +27,48 @@ Expected<OperatorLaunches> OperatorLaunches::make(Model const& model, PackedWeig
   OperatorLaunches result;
   result.model_ = model, result.weights_ = weights, result.own_ = buffers;
   result.timed_ = timed;
-  if (auto ok = result.find_algorithms(rows, stream); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = result.find_ways(rows, stream); !ok) return tl::make_unexpected(ok.error());
   return result;
 }
 
-cublaslt::LtProblem OperatorLaunches::problem_of(LayerOperator product, int rows) const {
+Product OperatorLaunches::product_of(LayerOperator which, int rows) const {
   auto const& m = model_;
-  cublaslt::LtProblem p;
-  p.rows = rows;
-  switch (product) {
-    case LayerOperator::qkv: p.columns = m.qkv_features(), p.depth = m.hidden; break;
-    case LayerOperator::out: p.columns = m.hidden, p.depth = m.attended(), p.wide = true; break;
-    case LayerOperator::gate_up: p.columns = m.mlp_rows() * m.intermediate, p.depth = m.hidden; break;
-    default: p.columns = m.hidden, p.depth = m.intermediate, p.wide = true; break;
+  switch (which) {
+    case LayerOperator::qkv: return {rows, m.qkv_features(), m.hidden, Result::bf16};
+    case LayerOperator::out: return {rows, m.hidden, m.attended(), Result::added};
+    case LayerOperator::gate_up:
+      return {rows, m.mlp_rows() * m.intermediate, m.hidden, m.gelu ? Result::bf16 : Result::gated};
+    default: return {rows, m.hidden, m.intermediate, Result::added};
   }
-  return p;
 }
 
 ProductOperands OperatorLaunches::operands_of(LayerOperator product, int layer) const {
   auto const& weights = weights_.layers[static_cast<std::size_t>(layer)];
   switch (product) {
     case LayerOperator::qkv: return {own_.normed, weights.qkv, own_.qkv, own_.workspace};
-    case LayerOperator::out: return {own_.attended, weights.out, own_.stream, own_.workspace, true};
+    case LayerOperator::out: return {own_.attended, weights.out, own_.stream, own_.workspace};
     case LayerOperator::gate_up:
-      return {own_.normed, weights.gate_up, model_.gelu ? own_.h : own_.gate_up, own_.workspace};
-    default: return {own_.h, weights.down, own_.stream, own_.workspace, true};
+      return {own_.normed, weights.gate_up, model_.gelu ? own_.h : own_.gate_up, own_.workspace, own_.h};
+    default: return {own_.h, weights.down, own_.stream, own_.workspace};
   }
 }
 
 Expected<void> OperatorLaunches::multiply(cudaStream_t stream, LayerOperator product, int layer,
                                           int rows) const {
-  return decode::multiply(problem_of(product, rows), operands_of(product, layer), timed_, stream);
+  return decode::multiply(product_of(product, rows), operands_of(product, layer), timed_, stream);
 }
 
-Expected<void> OperatorLaunches::find_algorithms(int rows, cudaStream_t stream) const {
+Expected<void> OperatorLaunches::find_ways(int rows, cudaStream_t stream) const {
   for (auto const product :
        {LayerOperator::qkv, LayerOperator::out, LayerOperator::gate_up, LayerOperator::down}) {
-    auto const problem = problem_of(product, rows);
-    if (auto const gemm = cublaslt::LtGemm::make(problem); !gemm) return tl::make_unexpected(gemm.error());
+    auto const one = product_of(product, rows);
+    if (auto const gemm = cublaslt::LtGemm::make(library_problem(one)); !gemm)
+      return tl::make_unexpected(gemm.error());
     if (!timed_) continue;
     // Numbers of the model's: products of zeros take less power, and are faster than others.
     auto const input = operands_of(product, 0).input;
-    auto const bytes = 2 * std::min(times(rows, problem.depth),
-                                    times(model_.mlp_rows() * model_.intermediate, model_.hidden));
+    auto const bytes =
+        2 * std::min(times(rows, one.depth), times(model_.mlp_rows() * model_.intermediate, model_.hidden));
     if (auto ok = check_call(cudaMemcpyAsync(const_cast<void*>(input), weights_.layers.front().gate_up, bytes,
                                              cudaMemcpyDeviceToDevice, stream),
                              "numbers to time products with");
@@ -77,7 +76,7 @@ Expected<void> OperatorLaunches::find_algorithms(int rows, cudaStream_t stream) 
       return ok;
     std::vector<ProductOperands> sets;
     for (int l = 0; l < model_.layers; ++l) sets.push_back(operands_of(product, l));
-    if (auto ok = time_algorithms(problem, sets, stream); !ok) return ok;
+    if (auto ok = time_ways(one, sets, stream); !ok) return ok;
   }
   return {};
 }
@@ -103,11 +102,14 @@ Expected<void> OperatorLaunches::enqueue(cudaStream_t stream, LayerOperator whic
   switch (which) {
     case LayerOperator::norm:
       return norm_rows(m, own_, rows,
-                       number > 0 ? of_layer(weights_.down_shifts, number - 1, m.hidden) : nullptr, stream);
+                       number > 0 ? of_layer(weights_.down_shifts, number - 1, m.hidden) : nullptr,
+                       by_ours(LayerOperator::qkv, rows), stream);
     case LayerOperator::mlp_norm:
-      return norm_rows(m, own_, rows, of_layer(weights_.out_shifts, number, m.hidden), stream);
+      return norm_rows(m, own_, rows, of_layer(weights_.out_shifts, number, m.hidden),
+                       by_ours(LayerOperator::gate_up, rows), stream);
     case LayerOperator::attention: return attend(stream, number);
     case LayerOperator::activation:
+      if (!m.gelu && by_ours(LayerOperator::gate_up, rows)) return {};  // in that product
       return check_call(m.gelu ? add_and_gelu(own_.h, of_layer(weights_.up_shifts, number, m.intermediate),
                                               rows, m.intermediate, stream)
                                : kernels::swiglu(own_.gate_up, own_.h, rows, m.intermediate,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer over rows of tokens as a launch for each operator: norms, products by cuBLASLt on the weights that
-// steps read, and the activation. Attention is the caller's. What lies between the products is done in fp32
-// and rounded once.
+// A layer over rows of tokens as a launch for each operator: norms, products on the weights that steps read,
+// by cuBLASLt or by our kernel for few rows, and the activation. Attention is the caller's. What lies between
+// the products is done in fp32 and rounded once.
 #pragma once
 
 #include <functional>
@@ -30,12 +30,13 @@ inline float const* of_layer(float const* all, int layer, int size) {
 }
 
 /// rows.normed = norm(rows.stream + shift), without gains, which are in the weights; null: no shift.
+/// `by_ours`: the product behind it is_ours(), and may begin at once.
 Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, float const* shift,
-                         cudaStream_t stream);
+                         bool by_ours, cudaStream_t stream);
 
 class OperatorLaunches {
  public:
-  /// Loads the products of so many rows, and times their algorithms if `timed` (time_algorithms()). E0533:
+  /// Loads the products of so many rows, and times their ways if `timed` (time_ways()). E0533:
   /// the library has no such product.
   static Expected<OperatorLaunches> make(Model const& model, PackedWeights const& weights,
                                          RowBuffers const& buffers, int rows, bool timed,
@@ -54,10 +55,11 @@ class OperatorLaunches {
 
  private:
   /// Of an operator that is a product.
-  cublaslt::LtProblem problem_of(LayerOperator product, int rows) const;
+  Product product_of(LayerOperator which, int rows) const;
+  bool by_ours(LayerOperator which, int rows) const { return is_ours(product_of(which, rows), timed_); }
   ProductOperands operands_of(LayerOperator product, int layer) const;
   Expected<void> multiply(cudaStream_t stream, LayerOperator product, int layer, int rows) const;
-  Expected<void> find_algorithms(int rows, cudaStream_t stream) const;
+  Expected<void> find_ways(int rows, cudaStream_t stream) const;
 
   Model model_;
   PackedWeights weights_;

@@ -69,6 +69,16 @@ __device__ inline void store_remote(unsigned to, unsigned barrier, float value) 
                : "memory");
 }
 
+/// Four floats of another block's shared memory, behind a barrier of the cluster; `from` is from in_block().
+__device__ inline float4 load_remote(unsigned from) {
+  float4 value;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "r"(from)
+               : "memory");
+  return value;
+}
+
 }  // namespace tessera
 
 #endif

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/skinny_gemm_sm90/kernel.cuh"
+
+namespace tessera::skinny_gemm {
+
+Instance instance_16() { return make_instance<16>(); }
+
+}  // namespace tessera::skinny_gemm

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/skinny_gemm_sm90/kernel.cuh"
+
+namespace tessera::skinny_gemm {
+
+Instance instance_64() { return make_instance<64>(); }
+
+}  // namespace tessera::skinny_gemm
