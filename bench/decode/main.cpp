@@ -449,7 +449,9 @@ int main(int count, char** arguments) {
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   auto weights = taken(decode::random_weights(*model, 1, stream));
-  auto first = std::make_unique<Decoder>(taken(Decoder::make(*model, weights.weights, {}, stream)));
+  decode::Options any;
+  any.capacity = std::min(any.capacity, decode::most_capacity(*model));
+  auto first = std::make_unique<Decoder>(taken(Decoder::make(*model, weights.weights, any, stream)));
   weights.others.clear();
   JsonWriter json;
   json.begin_object().key("about").raw(bench::about(count > files + 1 ? arguments[files + 1] : ""));

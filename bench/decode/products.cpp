@@ -68,9 +68,9 @@ void measure(JsonWriter& json, Product const& one, int rows, int sms, cudaStream
           return skinny_gemm::launch(problem, config, {x.get(), of_set(set), y.get()}, s);
         },
         k_samples);
-    std::printf("     %7.2f  %.2f TB/s  %d columns, split %d, %d stages of %d, %zu KB\n", us,
+    std::printf("     %7.2f  %.2f TB/s  %d columns, split %d, %d stages of %d, %d KB\n", us,
                 static_cast<double>(bytes) / us * 1e-6, config.columns, config.split, config.stages,
-                config.stage_depth, skinny_gemm::shared_bytes(problem, config) / 1024);
+                config.stage_depth, skinny_gemm::layout_of(problem, config).total / 1024);
     json.begin_object().member("columns", config.columns).member("split", config.split);
     json.member("stages", config.stages).member("stage_depth", config.stage_depth);
     json.member("us", bench::with_digits(us, 4)).end_object();

@@ -12,10 +12,12 @@ int splits_for(Model const& model, int batch, int blocks) {
 
 double launched_work(Model const& model, int batch, int positions, int sms, int splits) {
   double const blocks = double(batch) * model.kv_heads * splits, bytes = 4.0 * positions * model.head_size;
+  double const seats = seats_of_parts(sms, splits);
   // While blocks begin and end, and while parts are joined: measured with 4 queries of 64.
-  double const of_wave = 77e3 * model.group() * model.head_size / 256, of_join = 0.6 * of_wave;
-  return std::ceil(blocks / sms) * bytes / splits +
-         std::ceil(blocks / (launched_blocks(model.head_size) * sms)) * of_wave + (splits > 1 ? of_join : 0);
+  double const of_wave = 77e3 * model.group() * model.head_size / 256;
+  double const of_join = splits == 1 ? 0 : (parts_share_cluster(splits) ? 0.3 : 0.6) * of_wave;
+  return std::ceil(blocks / seats) * bytes / splits +
+         std::ceil(blocks / (launched_blocks(model.head_size) * seats)) * of_wave + of_join;
 }
 
 int launched_splits(Model const& model, int batch, int cached, int sms) {

@@ -28,13 +28,15 @@ Options with_launches(Options o) {
   return o;
 }
 
-/// By what the GPU is predicted to take, as the shipped profile of its name has it. As options say where
-/// there is none, where this is a part of the GPU, or where launches take more memory than is allowed.
+/// By what the GPU is predicted to take, as the shipped profile of its name has it; by the number of
+/// sequences where there is none, or where this is a part of the GPU. As options say where launches take more
+/// memory than is allowed.
 StepBy chosen_steps(Model const& model, Options const& o, MachineProfile const& here) {
   if (!may_be_predicted(o) || (o.most_bytes > 0 && least_bytes_of(model, with_launches(o)) > o.most_bytes))
     return o.steps;
   auto const profile = bench::named_machine_of_gpu(here.gpu);
-  if (!profile || profile->sms != here.sms) return o.steps;
+  if (!profile || profile->sms != here.sms)
+    return o.batch >= k_least_unpredicted ? StepBy::launches : o.steps;
   return predicted_steps(o.steps, model, o.batch, std::min(o.usual_cached, o.capacity - 1), *profile);
 }
 

@@ -5,6 +5,7 @@
 #include <tessera/simulate/role_machine.hpp>
 
 #include "kernels/decode/operator_times.hpp"
+#include "kernels/skinny_gemm_sm90/sizes.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -16,18 +17,39 @@ struct Launches {
   LaunchCosts const& costs;
   double bytes_per_us;
 
+  static constexpr double k_rounded = 2, k_added = 8, k_gated = 1;  ///< bytes of a result
+
   double megabytes(double elements, double bytes_of_each) const {
     return batch * elements * bytes_of_each / 1e6;
   }
 
-  /// bf16 times bf16; `to`: bytes of a result, with its reading where it is added to.
-  double product(double columns, double depth, double to) const {
-    double const bytes = 2 * columns * depth + batch * (2 * depth + to * columns);
+  /// bf16 times bf16; `to`: bytes of a result, with its reading where it is added to. By the library:
+  double library(double columns, double depth, double to) const {
     constexpr double k_tile = 64;     // columns; half of the SMs without a tile are too few
     constexpr double k_first = 1536;  // of the depth: in one piece
     bool const few = columns / k_tile < machine.sms / 2.0 && depth > k_first;
     double const split = few ? std::min(costs.depth_us * (depth - k_first) / 1024, costs.most_depth_us) : 0;
-    return costs.product_us + split + bytes / (costs.product_bandwidth * bytes_per_us);
+    return costs.product_us + split + bytes_of(columns, depth, to) / (costs.product_bandwidth * bytes_per_us);
+  }
+  /// And by our kernel for few rows.
+  double ours(double columns, double depth, double to) const {
+    return costs.ours_us + costs.ours_us_per_row * batch +
+           bytes_of(columns, depth, to) / (costs.ours_bandwidth * bytes_per_us);
+  }
+  double bytes_of(double columns, double depth, double to) const {
+    return 2 * columns * depth + batch * (2 * depth + to * columns);
+  }
+  bool has_ours(int columns, int depth) const { return skinny_gemm::supports({batch, columns, depth}); }
+  double product(int columns, int depth, double to) const {
+    double const by_library = library(columns, depth, to);
+    return has_ours(columns, depth) ? std::min(by_library, ours(columns, depth, to)) : by_library;
+  }
+  /// Does our kernel make gate and up, and SwiGLU of them?
+  bool is_gated() const {
+    int const columns = 2 * model.intermediate;
+    return !model.gelu && has_ours(columns, model.hidden) &&
+           ours(columns, model.hidden, k_gated) <=
+               library(columns, model.hidden, k_rounded) + activation() + costs.between_us;
   }
   double norm() const { return costs.short_us + costs.norm_us_per_mb * megabytes(model.hidden, 6); }
   double attention() const {
@@ -42,15 +64,17 @@ struct Launches {
   }
   double of(LayerOperator which) const {
     auto const& m = model;
-    constexpr double k_rounded = 2, k_added = 8;
     switch (which) {
       case LayerOperator::norm:
       case LayerOperator::mlp_norm: return norm();
       case LayerOperator::qkv: return product(m.qkv_features(), m.hidden, k_rounded);
       case LayerOperator::attention: return attention();
       case LayerOperator::out: return product(m.hidden, m.attended(), k_added);
-      case LayerOperator::gate_up: return product(m.mlp_rows() * m.intermediate, m.hidden, k_rounded);
-      case LayerOperator::activation: return activation();
+      case LayerOperator::gate_up:
+        return is_gated() ? ours(2 * m.intermediate, m.hidden, k_gated)
+                          : (m.gelu ? product(m.intermediate, m.hidden, k_rounded)
+                                    : library(2 * m.intermediate, m.hidden, k_rounded));
+      case LayerOperator::activation: return is_gated() ? 0 : activation();
       case LayerOperator::down: break;
     }
     return product(m.hidden, m.intermediate, k_added);
@@ -60,8 +84,11 @@ struct Launches {
     constexpr double k_logit = 4;
     double const logits = double(batch) * model.vocabulary;
     double const weights = 2.0 * model.vocabulary * model.hidden;
-    return norm() + costs.product_us + costs.short_us + costs.head_us +
-           weights / (costs.head_bandwidth * bytes_per_us) + 2 * k_logit * logits / bytes_per_us +
+    double const by_library =
+        costs.product_us + costs.head_us + weights / (costs.head_bandwidth * bytes_per_us);
+    double const by_ours = costs.head_us + ours(model.vocabulary, model.hidden, 0);
+    bool const faster = has_ours(model.vocabulary, model.hidden) && by_ours < by_library;
+    return norm() + costs.short_us + (faster ? by_ours : by_library) + 2 * k_logit * logits / bytes_per_us +
            costs.us_per_mlogits * logits / 1e6;
   }
 };
@@ -73,8 +100,9 @@ LaunchedToken predict_launches(Model const& model, int batch, int cached, Machin
   Launches const launches{model, batch, cached, machine, costs, 1e3 * role_machine(machine).dram_gbps};
   LaunchedToken result;
   for (auto const which : k_layer_operators) {
-    result.operators.push_back({operator_name(which), launches.of(which)});
-    result.layers_us += model.layers * (result.operators.back().us + costs.between_us);
+    double const us = launches.of(which);
+    result.operators.push_back({operator_name(which), us});
+    result.layers_us += model.layers * (us + (us > 0 ? costs.between_us : 0));
   }
   result.head_us = launches.head();
   return result;

@@ -7,7 +7,7 @@
 #include <tessera/sync.cuh>
 
 #include "kernels/decode/cache_pages.cuh"
-#include "kernels/decode/join_parts.cuh"
+#include "kernels/decode/join_in_cluster.cuh"
 #include "kernels/decode/new_head.cuh"
 #include "src/gpu/launch.hpp"
 
@@ -45,8 +45,8 @@ struct Room {
   static constexpr int positions = Make<HeadSize>::positions;  ///< of a stage
   static constexpr int stage_bytes = 2 * positions * row_bytes;
   static constexpr int bytes = warps * stages * stage_bytes;
-  static_assert(bytes >=
-                static_cast<int>(sizeof(float)) * warps * k_most_group * (attention_pitch(HeadSize) + 2));
+  static_assert(bytes >= static_cast<int>(sizeof(float)) * k_most_group *
+                             (warps * (attention_pitch(HeadSize) + 2) + HeadSize + 2));
 };
 
 /// What last_to_arrive() and join_parts() ask of who computes.
@@ -220,6 +220,10 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
   auto* const sums = reinterpret_cast<float*>(tessera_attention_shared);
   auto* const weights = store_sums<R::warps>(state, a.group, sums);
   __syncthreads();
+  if (parts_share_cluster(a.splits)) {
+    join_in_cluster<Element, HeadSize, R::warps>(a, tile, sums, weights);
+    return;
+  }
   Block<R::warps> block;
   join_parts<Element, HeadSize, R::warps>(a, tile, block, sums, weights);
 }
@@ -267,13 +271,15 @@ cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream) {
   if (problem.group < 1 || problem.group > k_most_group || problem.splits < 1 ||
       problem.splits > k_most_splits)
     return cudaErrorInvalidValue;
-  auto const blocks = problem.tiles() <= problem.sms       ? Blocks::alone
-                      : problem.tiles() <= 2 * problem.sms ? Blocks::two
-                                                           : Blocks::many;
+  double const seats = seats_of_parts(problem.sms, problem.splits);
+  auto const blocks = problem.tiles() <= seats       ? Blocks::alone
+                      : problem.tiles() <= 2 * seats ? Blocks::two
+                                                     : Blocks::many;
   return with_kernel(problem.head_size, blocks, [&](auto* kernel, int bytes, int warps) {
     gpu::Shape shape{static_cast<unsigned>(problem.tiles()), static_cast<unsigned>(32 * warps)};
     shape.shared = static_cast<std::size_t>(bytes);
     shape.programmatic = true;
+    if (parts_share_cluster(problem.splits)) shape.cluster = static_cast<unsigned>(problem.splits);
     return gpu::try_launch(shape, stream, kernel, problem);
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of new tokens over cached ones as a launch of its own, behind the product that has made queries,
-// keys and values. A block has a part of the positions of a sequence and key head; who ends last of these
-// puts the parts together.
+// keys and values. A block has a part of the positions of a sequence and key head. Up to 8 parts are a
+// cluster's, whose blocks put them together; of more the block that ends last does.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,7 +23,7 @@ struct LaunchedAttention {
   LayerCache cache;             ///< new keys, turned, and new values are stored to it
   int const* cached = nullptr;  ///< of each sequence: tokens before the new one, below the cache's capacity
   /// Of each part and query head: sums of values, [head_size], and behind those of all parts the largest
-  /// score and the sum of weights. Not looked at where splits is 1.
+  /// score and the sum of weights. Not looked at where splits is 8 or less.
   float* parts = nullptr;
   unsigned* arrived = nullptr;  ///< of each sequence and key head; zeroed before the first launch
   float scale = 1;              ///< score_scale()
@@ -41,8 +41,8 @@ struct LaunchedAttention {
 /// Allows the shared memory that it takes, and loads the kernel: not while a stream is captured.
 cudaError_t load_launched_attention(int head_size);
 /// The launch is programmatic. Counts of tokens, and keys and values of earlier ones, are read while the
-/// kernel before runs: what wrote these has to be complete when that one begins, as it is behind a norm that
-/// triggers late (norm_rows()).
+/// kernel before runs: what wrote these has to be complete when that one lets this begin, as it is behind a
+/// product of ours, and behind any other with a norm before it that triggers late (norm_rows()).
 cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream);
 
 }  // namespace tessera::decode

@@ -48,18 +48,19 @@ enum Stage { k_qkv, k_attention, k_out, k_gate_up, k_down, k_stages };
 enum class StepBy {
   fastest,     ///< what is fastest for so many sequences, or predicted to be: predicted_steps()
   persistent,  ///< all layers in one launch, and the head in a second one
-  launches,    ///< a launch for each operator, products by cuBLASLt
+  launches,    ///< a launch for each operator
 };
 
 /// Sequences from which on StepBy::fastest takes launches, for layers and for the head: by what both took on
 /// GPUs (docs/decode.md).
-constexpr int k_least_launched = 17, k_least_launched_head = 8;
-/// And from which on it takes them for all, where that is predicted to take this much of the time, at most.
-constexpr int k_least_predicted = 3;
+constexpr int k_least_launched = 17, k_least_launched_head = 4;
+/// Of fewer it takes launches for all where that is predicted to take this much of the time, at most.
 constexpr double k_clearly_less = 0.97;
+/// And from so many on where nothing can be predicted, on a GPU that has no profile.
+constexpr int k_least_unpredicted = 4;
 /// May a prediction decide how steps of so many sequences are computed?
 constexpr bool decided_by_prediction(StepBy by, int batch) {
-  return by == StepBy::fastest && batch >= k_least_predicted && batch < k_least_launched;
+  return by == StepBy::fastest && batch < k_least_launched;
 }
 
 /// "fastest", "persistent", "launches"; nothing if it is none of them.

@@ -8,8 +8,6 @@
 
 namespace tessera::skinny_gemm {
 
-constexpr int k_most_stages = 16;
-
 struct Parameters {
   CUtensorMap weights, input;
   void* to = nullptr;

@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(Warpgroups * 128 + 64) skinny_gemm(__grid_cons
     if (p.split > 1) {
 #pragma unroll 4
       for (int other = 0; other < p.split; ++other) {
-        float4 const part = load_remote(in_block(at, static_cast<unsigned>(other)));
+        float4 const part = load_remote_quad(in_block(at, static_cast<unsigned>(other)));
         sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
       }
     } else {

@@ -26,13 +26,17 @@ Setting setting(Model model, std::vector<std::vector<int>> prompts) {
   return s;
 }
 
-/// With so many parts that attention has more blocks than a GPU has SMs, and takes the smaller ones for it.
+/// With so many parts of attention that its blocks are two to an SM, and put together by clusters; and so
+/// many that they are more, and put together in device memory.
 void check_many(Setting s) {
   constexpr int k_most_sms = 144;
-  s.cut.splits = k_most_splits;
-  while (s.cut.splits * static_cast<int>(s.prompts.size()) * s.model.kv_heads <= k_most_sms)
-    s.prompts.push_back(prompt_of(3, static_cast<int>(s.prompts.size())));
-  check(s);
+  for (auto const& [splits, more_than] :
+       {std::pair{k_most_cluster, 3 * k_most_sms / 4}, {k_most_splits, 2 * k_most_sms}}) {
+    s.cut.splits = splits;
+    while (splits * static_cast<int>(s.prompts.size()) * s.model.kv_heads <= more_than)
+      s.prompts.push_back(prompt_of(3, static_cast<int>(s.prompts.size())));
+    check(s);
+  }
 }
 
 TEST(DecodeLaunched, Batches) {
@@ -45,7 +49,7 @@ TEST(DecodeLaunched, Batches) {
 }
 /// Layers in one launch, and the head by launches.
 TEST(DecodeLaunched, TheHeadAlone) {
-  for (int const batch : {k_least_launched_head, k_least_launched - 1}) {
+  for (int const batch : {k_least_launched_head, 8, k_least_launched - 1}) {
     SCOPED_TRACE(std::to_string(batch) + " sequences");
     for (auto const& model : {reference::small_model(), reference::small_gpt2()}) {
       auto s = setting(model, prompts_of(batch, 50));
@@ -60,7 +64,7 @@ TEST(DecodeLaunched, TheHeadAlone) {
 TEST(DecodeLaunched, LongSequencesInParts) {
   for (int const length : {1, 15, 16, 17, 31, 32, 33, 127, 128, 129, 500}) {
     SCOPED_TRACE(std::to_string(length) + " tokens");
-    for (int const splits : {0, 1, 5}) {
+    for (int const splits : {0, 1, 5, 9}) {
       auto s = setting(reference::small_model(64, 2, 4), {prompt_of(length), prompt_of(3, 1)});
       s.prompt_rows = 128, s.cut.splits = splits;
       check(s);
@@ -104,25 +108,28 @@ TEST(DecodeLaunched, Pages) {
 }
 
 /// The same tokens however often graphs of steps are replayed, and in each decoder. With parts, whose sums
-/// are put together by whoever ends last.
+/// are put together by a cluster, or by whoever ends last.
 TEST(DecodeLaunched, ReplaysAreEqual) {
   reference::Weights const weights(reference::small_model(), 3);
   WeightsOnDevice const on_device(weights);
   OwnStream const stream;
   Options options;
-  options.batch = 20, options.capacity = 160, options.cut.splits = 3;
+  options.batch = 20, options.capacity = 160;
   auto const prompts = prompts_of(options.batch, 50);
-  std::vector<std::vector<int>> first;
-  for (int round = 0; round < 5; ++round) {
-    auto decoder = Decoder::make(weights.model, on_device.weights, options, stream);
-    ASSERT_OK(decoder);
-    for (int again = 0; again < 3; ++again) {
-      ASSERT_OK(decoder->prefill(stream, prompts));
-      ASSERT_OK(decoder->decode(stream, 100));
-      auto const tokens = decoder->tokens();
-      ASSERT_OK(tokens);
-      if (first.empty()) first = *tokens;
-      ASSERT_EQ(*tokens, first);
+  for (int const splits : {3, 12}) {
+    options.cut.splits = splits;
+    std::vector<std::vector<int>> first;
+    for (int round = 0; round < 3; ++round) {
+      auto decoder = Decoder::make(weights.model, on_device.weights, options, stream);
+      ASSERT_OK(decoder);
+      for (int again = 0; again < 3; ++again) {
+        ASSERT_OK(decoder->prefill(stream, prompts));
+        ASSERT_OK(decoder->decode(stream, 100));
+        auto const tokens = decoder->tokens();
+        ASSERT_OK(tokens);
+        if (first.empty()) first = *tokens;
+        ASSERT_EQ(*tokens, first) << splits << " parts";
+      }
     }
   }
 }
@@ -227,7 +234,7 @@ TEST(DecodeLaunched, PredictionsDecide) {
   for (auto const& model : {reference::small_model(64, 2, 4), reference::small_gpt2()}) {
     reference::Weights const weights(model, 3);
     WeightsOnDevice const on_device(weights);
-    for (int const batch : {k_least_predicted - 1, k_least_predicted, k_least_launched - 1}) {
+    for (int const batch : {1, 3, k_least_launched - 1}) {
       Options options;
       options.batch = batch, options.capacity = 64;
       auto const made = Decoder::make(model, on_device.weights, options, stream);

@@ -152,7 +152,7 @@ TEST(DecodeStall, OfSomethingElseLosesNothing) {
   reference::Weights const weights(model, 6);
   WeightsOnDevice const on_device(weights);
   Options options;
-  options.capacity = 64;
+  options.capacity = 64, options.steps = StepBy::persistent;
   auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
   ASSERT_OK(decoder);
   OwnStream const stream;
@@ -202,7 +202,7 @@ TEST(DecodeStall, WaitsForAnSmThatIsHeld) {
   reference::Weights const weights(model, 6);
   WeightsOnDevice const on_device(weights);
   Options options;
-  options.capacity = 64;
+  options.capacity = 64, options.steps = StepBy::persistent;
   options.deadline_seconds = 0.05;
   auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
   ASSERT_OK(decoder);

@@ -69,8 +69,21 @@ __device__ inline void store_remote(unsigned to, unsigned barrier, float value) 
                : "memory");
 }
 
-/// Four floats of another block's shared memory, behind a barrier of the cluster; `from` is from in_block().
-__device__ inline float4 load_remote(unsigned from) {
+/// Floats of another block's shared memory, behind a barrier of the cluster; `from` is from in_block().
+__device__ inline float load_remote_float(unsigned from) {
+  float value;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
+  return value;
+}
+__device__ inline float2 load_remote_pair(unsigned from) {
+  float2 value;
+  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
+               : "=f"(value.x), "=f"(value.y)
+               : "r"(from)
+               : "memory");
+  return value;
+}
+__device__ inline float4 load_remote_quad(unsigned from) {
   float4 value;
   asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)

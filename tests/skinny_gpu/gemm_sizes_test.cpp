@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// How products of few rows are cut. Needs no GPU.
+#include <gtest/gtest.h>
+
+#include "kernels/skinny_gemm_sm90/skinny_gemm.hpp"
+
+namespace tessera::skinny_gemm {
+namespace {
+
+TEST(SkinnyGemmSizes, WhatHasNoKernel) {
+  EXPECT_TRUE(supports({1, 8, 64}));
+  EXPECT_TRUE(supports({k_most_rows, 128256, 8192}));
+  for (Problem const& p : {Problem{0, 64, 64},
+                           {k_most_rows + 1, 64, 64},
+                           {1, 0, 64},
+                           {1, 50257, 768},
+                           {1, 12, 64},
+                           {1, 64, 0},
+                           {1, 64, 96}}) {
+    EXPECT_FALSE(supports(p)) << p.rows << " x " << p.columns << " x " << p.depth;
+    EXPECT_TRUE(configs(p, 132).empty());
+    EXPECT_EQ(launch(p, {}, {}, nullptr), cudaErrorInvalidValue);
+  }
+}
+
+TEST(SkinnyGemmSizes, CutsFitABlock) {
+  for (int const rows : {1, 16, 17, 64})
+    for (auto const& [columns, depth] : {std::pair{3072, 2048},
+                                         {2048, 2048},
+                                         {16384, 2048},
+                                         {2048, 8192},
+                                         {896, 4864},
+                                         {128256, 2048},
+                                         {8, 64}}) {
+      Problem const p{rows, columns, depth};
+      auto const all = configs(p, 132);
+      ASSERT_FALSE(all.empty()) << rows << " x " << columns << " x " << depth;
+      EXPECT_LE(all.size(), 45U);
+      for (auto const& c : all) {
+        ASSERT_TRUE(allows(p, c));
+        ASSERT_LE(layout_of(p, c).total, k_most_shared);
+        // All of the depth and all columns belong to a block, and no block to nothing.
+        ASSERT_GE(steps_of(p, c) * c.stage_depth * c.split * k_block, depth);
+        ASSERT_GE(blocks_of(p, c) / c.split * c.columns, columns);
+        ASSERT_LT((blocks_of(p, c) / c.split - 1) * c.columns, columns);
+      }
+    }
+}
+
+/// Instructions read on behind the rows of an operand: what they read has to be a block's.
+TEST(SkinnyGemmSizes, WhatIsReadIsABlocks) {
+  for (int const rows : {1, 9, 16, 20, 40, 64})
+    for (int columns = 16; columns <= 128; columns += 16)
+      for (int const stage_depth : {2, 4}) {
+        Problem const p{rows, 1024, 1024};
+        Config const c{columns, 1, stage_depth, 2};
+        if (!allows(p, c)) continue;
+        auto const l = layout_of(p, c);
+        int const last = (c.stages - 1) * l.stage;
+        int const weights = last + (stage_depth - 1) * columns * 128 + warpgroups_of(c) * 64 * 128;
+        int const input =
+            last + l.weights + (stage_depth - 1) * l.rows * 128 + instruction_columns(rows) * 128;
+        ASSERT_LE(std::max(weights, input), l.barriers) << rows << " rows, " << columns << " columns";
+      }
+}
+
+TEST(SkinnyGemmSizes, CutsThatNoKernelHas) {
+  Problem const p{16, 1024, 1024};
+  EXPECT_TRUE(allows(p, {64, 1, 2, 2}));
+  for (Config const& c : {Config{0, 1, 2, 2},
+                          {24, 1, 2, 2},
+                          {144, 1, 2, 2},
+                          {64, 3, 2, 2},
+                          {64, 16, 2, 2},
+                          {64, 1, 1, 2},
+                          {64, 1, 2, 1},
+                          {64, 1, 2, k_most_stages + 1},
+                          {128, 1, 4, 8}})
+    EXPECT_FALSE(allows(p, c)) << c.columns << " columns, split " << c.split << ", " << c.stages << " x "
+                               << c.stage_depth;
+}
+
+}  // namespace
+}  // namespace tessera::skinny_gemm
