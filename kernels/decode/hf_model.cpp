@@ -11,10 +11,12 @@
 namespace tessera::decode {
 namespace {
 
-/// Families whose layers are those of Llama, but for biases and norms of heads; and GPT-2.
+/// Families whose layers are those of Llama, but for biases, norms of heads and how positions turn; and
+/// GPT-2.
 bool is_known(std::string const& family) {
-  return family == "llama" || family == "mistral" || family == "qwen2" || family == "qwen3" ||
-         family == "phi3" || family == "gpt2";
+  constexpr std::string_view k_known[] = {"llama", "mistral",  "qwen2",  "qwen3",
+                                          "phi3",  "ernie4_5", "helium", "gpt2"};
+  return std::find(std::begin(k_known), std::end(k_known), family) != std::end(k_known);
 }
 
 /// Names of GELU by tanh. "gelu" itself is by the error function.
@@ -75,7 +77,7 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name, int gpus
         config.at("model_type"),
         fmt::format("there are no kernels for the layers of \"{}\"", family.substr(0, 60)),
         "tokens are generated with models of Llama's layers, or nearly, and GPT-2's: llama, mistral, qwen2, "
-        "qwen3, phi3, gpt2");
+        "qwen3, phi3, ernie4_5, helium, gpt2");
   Model m;
   m.name = std::move(name);
   m.layers = small(config.layers);
@@ -96,6 +98,7 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name, int gpus
   m.rotation.short_factors = narrow(config.rotation.short_factors);
   m.rotation.long_factors = narrow(config.rotation.long_factors);
   m.rotation.attention_factor = config.rotation.attention_factor;
+  m.rotation.interleaved = config.rotation.interleaved;
   if (!m.rotation.long_factors.empty())
     m.rotation.original_positions = small(config.rotation.original_positions);
   m.tied = config.tied;
@@ -151,6 +154,7 @@ Expected<void> check_same(Model const& a, Model const& b, std::string const& fil
   compare("vocabulary", a.vocabulary, b.vocabulary);
   compare("norm's epsilon", a.norm_epsilon, b.norm_epsilon);
   compare("theta", a.rotation.theta, b.rotation.theta);
+  compare("interleaved positions", a.rotation.interleaved, b.rotation.interleaved);
   compare("factor of positions", a.rotation.factor, b.rotation.factor);
   compare("factor of attention", a.rotation.attention_factor, b.rotation.attention_factor);
   compare("factors of frequencies", fmt::format("{:g}", fmt::join(a.rotation.long_factors, " ")),

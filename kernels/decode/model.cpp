@@ -175,6 +175,9 @@ std::optional<Unsupported> unsupported(Model const& m) {
                  "ask for 128 elements of all heads together, or more"};
   if (m.norms_heads && m.head_size == 96)
     return Found{"head_dim", "normed heads of size 96", "there are kernels for 64 and 128"};
+  if (m.norms_heads && m.rotation.interleaved)
+    return Found{"model_type", "normed heads whose positions turn neighbouring dimensions",
+                 "there are kernels for half-split positions with normed heads"};
   if (m.layers < 1 || m.layers > 1024)
     return Found{"num_hidden_layers", fmt::format("{} layers", m.layers), "ask for 1 to 1024"};
   struct Size {

@@ -10,7 +10,7 @@
 
 namespace tessera::decode {
 
-/// How positions turn queries and keys (rotary embedding, half-split: dimension d with d + head_size / 2).
+/// How positions turn queries and keys (rotary embedding).
 struct Rotation {
   double theta = 10000;
   /// Llama 3's frequency scaling; factor 1: none.
@@ -22,6 +22,9 @@ struct Rotation {
   /// original positions at most, and in others. Empty: nothing.
   std::vector<float> short_factors, long_factors;
   double attention_factor = 1;  ///< of cosines and sines
+  /// Dimension 2 d is turned with 2 d + 1; else d with d + head_size / 2 (half-split). Rows of weights are
+  /// put where kernels find pairs half a head apart, so cached keys lie in that order.
+  bool interleaved = false;
 };
 
 /// A decoder of layers x + O(attention(norm(x))), x + down(silu(gate(norm(x))) * up(norm(x))), RMSNorm before

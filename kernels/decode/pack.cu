@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/decode/embed.cuh"
+#include "kernels/decode/rotation_table.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -14,8 +15,9 @@ constexpr int k_threads = 256;
 __global__ void __launch_bounds__(k_threads) pack_rows(PackedRows p) {
   for (int row = static_cast<int>(blockIdx.x); row < p.rows; row += static_cast<int>(gridDim.x)) {
     auto const* const from = static_cast<Element const*>(p.from) + static_cast<long long>(row) * p.columns;
+    int const place = p.interleaved > 0 ? half_split_row(row, p.interleaved) : row;
     auto* const to =
-        static_cast<Element*>(p.to) + (p.first + static_cast<long long>(row) * p.step) * p.columns;
+        static_cast<Element*>(p.to) + (p.first + static_cast<long long>(place) * p.step) * p.columns;
     auto const* const gains = static_cast<Element const*>(p.gains);
     for (int k = static_cast<int>(threadIdx.x); k < p.columns; k += k_threads) {
       auto value = static_cast<float>(from[k]);
@@ -48,7 +50,7 @@ __global__ void __launch_bounds__(k_threads) shift_rows(RowShifts s) {
     if (shift != nullptr)
       sum += sum_of_row(s.columns,
                         [&](int k) { return static_cast<float>(weights[k]) * static_cast<float>(shift[k]); });
-    if (is_first_lane()) s.to[row] = sum;
+    if (is_first_lane()) s.to[s.interleaved > 0 ? half_split_row(row, s.interleaved) : row] = sum;
   }
 }
 

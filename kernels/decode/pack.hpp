@@ -20,6 +20,7 @@ struct PackedRows {
   int first = 0;
   int step = 1;
   float const* means = nullptr;
+  int interleaved = 0;  ///< r is half_split_row() of the row by heads of this size; 0: the row itself
 };
 cudaError_t pack(PackedRows const& rows, cudaStream_t stream);
 
@@ -32,6 +33,7 @@ struct RowShifts {
   float* to = nullptr;
   int rows = 0;
   int columns = 0;
+  int interleaved = 0;  ///< as of PackedRows
 };
 cudaError_t add_shifts(RowShifts const& shifts, cudaStream_t stream);
 

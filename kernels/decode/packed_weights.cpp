@@ -52,12 +52,13 @@ std::vector<PackedRows> rows_of_layer(Model const& m, LayerWeights const& from, 
                                       float const* means) {
   std::vector<PackedRows> result;
   int const queries = m.group() * m.head_size, of_head = queries + 2 * m.head_size;
+  int const turned = m.rotation.interleaved ? m.head_size : 0;
   for (int h = 0; h < m.kv_heads; ++h) {
     int const first = h * of_head;
-    result.push_back(
-        {from_row(from.q, h * queries, m.hidden), to.qkv, from.attention_norm, queries, m.hidden, first, 1});
+    result.push_back({from_row(from.q, h * queries, m.hidden), to.qkv, from.attention_norm, queries, m.hidden,
+                      first, 1, nullptr, turned});
     result.push_back({from_row(from.k, h * m.head_size, m.hidden), to.qkv, from.attention_norm, m.head_size,
-                      m.hidden, first + queries, 1});
+                      m.hidden, first + queries, 1, nullptr, turned});
     result.push_back({from_row(from.v, h * m.head_size, m.hidden), to.qkv, from.attention_norm, m.head_size,
                       m.hidden, first + queries + m.head_size, 1});
   }
@@ -88,15 +89,16 @@ std::vector<RowShifts> shifts_of_layer(Model const& m, LayerWeights const& from,
   std::vector<RowShifts> result;
   int const queries = m.group() * m.head_size, size = m.head_size;
   auto* row = to.qkv_shifts + static_cast<std::ptrdiff_t>(layer) * m.qkv_features();
-  auto const add_qkv = [&](void const* bias, void const* matrix, int first, int rows) {
+  int const turned = m.rotation.interleaved ? size : 0;
+  auto const add_qkv = [&](void const* bias, void const* matrix, int first, int rows, int interleaved) {
     result.push_back({from_element(bias, first), from_row(matrix, first, m.hidden), from.attention_norm_bias,
-                      row, rows, m.hidden});
+                      row, rows, m.hidden, interleaved});
     row += rows;
   };
   for (int h = 0; h < m.kv_heads && m.has_qkv_shifts(); ++h) {
-    add_qkv(from.q_bias, from.q, h * queries, queries);
-    add_qkv(from.k_bias, from.k, h * size, size);
-    add_qkv(from.v_bias, from.v, h * size, size);
+    add_qkv(from.q_bias, from.q, h * queries, queries, turned);
+    add_qkv(from.k_bias, from.k, h * size, size, turned);
+    add_qkv(from.v_bias, from.v, h * size, size, 0);
   }
   auto const of_layer = [layer](float* all, int rows) {
     return all + static_cast<std::ptrdiff_t>(layer) * rows;

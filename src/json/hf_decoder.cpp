@@ -102,11 +102,18 @@ void read_windowed_layers(Document& document, ObjectReader& model, DecoderConfig
 void read_llama(Document& document, ObjectReader& model, DecoderConfig& config) {
   config.layers = model.integer("num_hidden_layers", 1, k_most_layers);
   config.positions = model.integer_or("max_position_embeddings", 0, 1, k_most_tokens);
-  if (config.layer.type == "phi3") config.norm_epsilon = 1e-5;  // its class's own
+  // What classes have of their own.
+  auto const& type = config.layer.type;
+  bool const ernie = type == "ernie4_5", helium = type == "helium";
+  if (type == "phi3" || ernie) config.norm_epsilon = 1e-5;
+  if (helium) config.norm_epsilon = 1e-8;
+  if (ernie) config.rotation.theta = 500000;
+  if (helium) config.rotation.theta = 100000;
+  config.rotation.interleaved = ernie || helium;
   config.norm_epsilon = model.number_or("rms_norm_eps", config.norm_epsilon, 0, 1);
-  config.tied = model.boolean_or("tie_word_embeddings", false);
-  config.attention_bias = model.boolean_or("attention_bias", false);
-  config.mlp_bias = model.boolean_or("mlp_bias", false);
+  config.tied = model.boolean_or("tie_word_embeddings", ernie);
+  config.attention_bias = model.boolean_or(ernie ? "use_bias" : "attention_bias", false);
+  config.mlp_bias = model.boolean_or(ernie ? "use_bias" : "mlp_bias", false);
   config.activation = model.string_or("hidden_act", "silu");
   read_windowed_layers(document, model, config);
   read_rotation(document, model, config);
@@ -138,7 +145,8 @@ Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string con
   auto& document = *parsed;
   auto const shape = json::read_shape(document);
   if (!shape) return document.refusal();
-  static std::vector<std::string> const known{"llama", "mistral", "qwen2", "qwen3", "phi3", "gpt2"};
+  static std::vector<std::string> const known{"llama", "mistral",  "qwen2",  "qwen3",
+                                              "phi3",  "ernie4_5", "helium", "gpt2"};
   if (std::find(known.begin(), known.end(), shape->type) == known.end()) {
     document.report(*json::language_model(document).find("model_type"), "E0214",
                     fmt::format("whole decoders of model_type \"{}\" are not supported", shape->type),
@@ -172,6 +180,7 @@ Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string con
                            "max_window_layers",
                            "attention_bias",
                            "mlp_bias",
+                           "use_bias",
                            "hidden_act",
                            "n_embd",
                            "n_inner",

@@ -107,6 +107,8 @@ constexpr std::array k_families{
            {.activation = "hidden_activation"},
            {4, 256, 0, 2304, 9216, 8, k_tanh_gelu, k_usual_window},
            Windows::some_layers},
+    Family{"helium", Mlp::gated, {}, {.kv_heads = 20, .head_dim = 128}},
+    Family{"ernie4_5", Mlp::gated, {}, {.kv_heads = 2, .head_dim = 128}},
     Family{"granite"},
     Family{"olmo"},
     Family{"olmo2"},

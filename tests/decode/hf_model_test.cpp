@@ -158,6 +158,21 @@ TEST(HfModel, NamesOfGPT2sWeights) {
   apart.tied = false;
   EXPECT_EQ(tensors_of(apart).tensors.back().name, "lm_head.weight");
 }
+/// Positions turn neighbouring dimensions, which normed heads have no kernels for.
+TEST(HfModel, InterleavedPositions) {
+  auto config = shipped("llama-3-8b");
+  auto const plain = model_of(config, "m").value();
+  config.layer.type = "helium", config.rotation.interleaved = true;
+  auto model = model_of(config, "m").value();
+  EXPECT_TRUE(model.rotation.interleaved);
+  EXPECT_THAT(to_text(check_same(model, plain, "config.json").error()),
+              HasSubstr("interleaved positions: true of m, false here"));
+  EXPECT_FALSE(unsupported(model));
+  model.norms_heads = true;
+  auto const why = unsupported(model);
+  ASSERT_TRUE(why);
+  EXPECT_THAT(why->message, HasSubstr("normed heads whose positions turn neighbouring dimensions"));
+}
 /// Queries, keys and values are one matrix, gate and up another.
 TEST(HfModel, NamesOfPhi3sWeights) {
   auto config = shipped("llama-3-8b");

@@ -84,12 +84,15 @@ inline Numbers norm(Numbers const& x, Numbers const& gains, double epsilon, Prec
   return result;
 }
 
-/// Turns a head's vector by its position.
-inline void turn(float* head, Turn const* turns, int head_size, Precision precision) {
+/// Turns a head's vector by its position: pairs half a head apart, or neighbours.
+inline void turn(float* head, Turn const* turns, int head_size, Precision precision,
+                 bool interleaved = false) {
   for (int d = 0; d < head_size / 2; ++d) {
-    float const low = head[d], high = head[d + head_size / 2];
-    head[d] = as(precision, low * turns[d].cosine - high * turns[d].sine);
-    head[d + head_size / 2] = as(precision, high * turns[d].cosine + low * turns[d].sine);
+    auto& one = head[interleaved ? 2 * d : d];
+    auto& other = head[interleaved ? 2 * d + 1 : d + head_size / 2];
+    float const low = one, high = other;
+    one = as(precision, low * turns[d].cosine - high * turns[d].sine);
+    other = as(precision, high * turns[d].cosine + low * turns[d].sine);
   }
 }
 
@@ -256,7 +259,7 @@ class Sequence {
       auto const in = normed(Numbers(head, head + size), gains);
       std::copy(in.begin(), in.end(), head);
     }
-    turn(head, turns_.data() + at(position_, 0, size / 2), size, precision_);
+    turn(head, turns_.data() + at(position_, 0, size / 2), size, precision_, w_.model.rotation.interleaved);
   }
   void add(Numbers& x, Numbers const& more) const {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = as(precision_, x[i] + more[i]);
@@ -325,6 +328,11 @@ inline Model small_model(int head_size = 64, int kv_heads = 2, int group = 2) {
 /// As Qwen 2.5 and 3 have them.
 inline Model with_biases(Model m) {
   m.qkv_biases = true;
+  return m;
+}
+/// As Helium and Ernie 4.5 have them.
+inline Model with_interleaved(Model m) {
+  m.rotation.interleaved = true;
   return m;
 }
 inline Model with_window(Model m, int keys, int from = 0) {

@@ -34,6 +34,40 @@ TEST(DecodeReference, ScoresDependOnDistances) {
   EXPECT_NEAR(score(9, 4), score(30, 25), 1e-2);
   EXPECT_GT(std::fabs(score(9, 4) - score(9, 9)), 1);
 }
+/// Rows of queries and keys put as pack_weights() puts them: interleaved positions are half-split ones then.
+TEST(DecodeReference, InterleavedPositionsAreHalfSplitOnesOfOtherRows) {
+  auto const model = with_biases(with_interleaved(small_model(64, 2, 2)));
+  Weights const weights(model, 5);
+  auto moved = weights;
+  moved.model.rotation.interleaved = false;
+  auto const move = [](Numbers& rows, int columns) {
+    auto const from = rows;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      auto const row = static_cast<int>(i) / columns, column = static_cast<int>(i) % columns;
+      rows[at(half_split_row(row, 64), column, columns)] = from[i];
+    }
+  };
+  for (auto& layer : moved.layers) {
+    move(layer.q, model.hidden), move(layer.k, model.hidden);
+    move(layer.q_bias, 1), move(layer.k_bias, 1);
+  }
+  auto unmoved = weights;
+  unmoved.model.rotation.interleaved = false;
+  Sequence interleaved(weights, Precision::fp32, 16), half_split(moved, Precision::fp32, 16),
+      other(unmoved, Precision::fp32, 16);
+  double wrong = 0;
+  for (int const token : {5, 500, 77, 3, 12}) {
+    auto const expected = interleaved.step(token);
+    EXPECT_LT(relative_error(half_split.step(token), expected), 1e-5);
+    wrong = std::max(wrong, relative_error(other.step(token), expected));
+  }
+  EXPECT_GT(wrong, 0.05) << "the same rows turn in another way";
+}
+TEST(DecodeReference, RowsOfHalves) {
+  std::vector<int> rows;
+  for (int row = 8; row < 16; ++row) rows.push_back(half_split_row(row, 8));
+  EXPECT_EQ(rows, (std::vector<int>{8, 12, 9, 13, 10, 14, 11, 15}));
+}
 TEST(DecodeReference, RoundingIsSmallAndNotNothing) {
   auto const model = small_model();
   Weights const weights(model, 1);

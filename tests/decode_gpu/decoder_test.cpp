@@ -36,6 +36,19 @@ TEST(Decode, BiasesOfQueriesKeysAndValues) {
     check(s);
   }
 }
+/// As Helium's and Ernie 4.5's: pairs of neighbours, in steps and in prompts, with biases and without.
+TEST(Decode, InterleavedPositions) {
+  for (auto const& model :
+       {reference::with_interleaved(reference::small_model(128, 2, 2)),
+        reference::with_interleaved(reference::with_biases(reference::small_model(64, 2, 3)))})
+    for (auto const by : {StepBy::persistent, StepBy::launches}) {
+      SCOPED_TRACE(k_step_names[static_cast<int>(by)]);
+      Setting s;
+      s.model = model, s.by = by;
+      if (by == StepBy::launches) s.prompt_rows = 0;
+      check(s);
+    }
+}
 /// As Qwen 3's heads, which together are larger than the hidden size.
 TEST(Decode, NormedHeads) {
   for (auto const& [head_size, group] : {std::pair{128, 2}, {128, 4}, {64, 3}}) {

@@ -95,6 +95,32 @@ TEST(HfDecoder, QwensWindows) {
   json["layer_types"] = Json{sliding, full, sliding};
   EXPECT_THAT(refusal(json), HasSubstr("error E0214: layers with windows before layers without"));
 }
+/// Defaults are those of their classes; positions turn neighbours.
+TEST(HfDecoder, HeliumAndErnie) {
+  auto const helium = imported(with("model_type", "helium"));
+  ASSERT_TRUE(helium) << to_text(helium.error());
+  EXPECT_TRUE(helium->rotation.interleaved);
+  EXPECT_EQ(helium->layer.head_dim, 128);
+  auto json = with("model_type", "ernie4_5");
+  for (auto const* name : {"rms_norm_eps", "rope_theta", "tie_word_embeddings"}) json.erase(name);
+  auto const ernie = imported(json);
+  ASSERT_TRUE(ernie) << to_text(ernie.error());
+  EXPECT_TRUE(ernie->rotation.interleaved);
+  EXPECT_EQ(ernie->norm_epsilon, 1e-5);
+  EXPECT_EQ(ernie->rotation.theta, 500000);
+  EXPECT_TRUE(ernie->tied);
+  EXPECT_FALSE(ernie->attention_bias || ernie->mlp_bias);
+  json["use_bias"] = true;
+  auto const biased = imported(json);
+  ASSERT_TRUE(biased) << to_text(biased.error());
+  EXPECT_TRUE(biased->attention_bias && biased->mlp_bias);
+  json["model_type"] = "helium", json.erase("use_bias");
+  auto const usual = imported(json);
+  ASSERT_TRUE(usual) << to_text(usual.error());
+  EXPECT_EQ(usual->norm_epsilon, 1e-8);
+  EXPECT_EQ(usual->rotation.theta, 100000);
+  EXPECT_FALSE(usual->tied);
+}
 TEST(HfDecoder, Phi3) {
   auto json = with("model_type", "phi3");
   json["sliding_window"] = 2047, json["original_max_position_embeddings"] = 4096;
@@ -184,7 +210,7 @@ TEST(HfDecoder, WhatIsNotComputedIsRefused) {
   mixtral["num_local_experts"] = 8, mixtral["num_experts_per_tok"] = 2;
   EXPECT_EQ(refusal(mixtral),
             "config.json:4: error E0214: whole decoders of model_type \"mixtral\" are not supported\n"
-            "   supported: llama, mistral, qwen2, qwen3, phi3 and gpt2");
+            "   supported: llama, mistral, qwen2, qwen3, phi3, ernie4_5, helium and gpt2");
 }
 TEST(HfDecoder, TypesOfWeights) {
   for (auto const* word : {"bfloat16", "torch.bfloat16", "float16", "half", "float32"})

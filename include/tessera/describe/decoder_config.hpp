@@ -21,6 +21,7 @@ struct RotaryPositions {
   std::int64_t original_positions = 8192;
   std::vector<double> short_factors, long_factors;  ///< of half a head's dimensions; empty: none
   double attention_factor = 1;                      ///< by which what is turned becomes longer
+  bool interleaved = false;  ///< pairs are dimensions 2 i and 2 i + 1; else i and i + half a head
 };
 
 struct DecoderConfig {
@@ -44,11 +45,11 @@ struct DecoderConfig {
 };
 
 /// Of the families that import_hf_config() knows those that are built as Llama, or nearly: llama, mistral,
-/// qwen2, qwen3, phi3; and gpt2, which names its members in another way. What a config leaves out has the
-/// default of their configuration classes. E0201, E0211 to E0214, E0217 as import_hf_config(); E0214 also for
-/// positions that are scaled in another way than Llama 3's or Phi 3's, or turn a part of a head, for scores
-/// of gpt2 that are scaled in another way than by the size of heads, and for quantized weights. Weights may
-/// be of any other type.
+/// qwen2, qwen3, phi3, helium, ernie4_5; and gpt2, which names its members in another way. What a config
+/// leaves out has the default of their configuration classes. E0201, E0211 to E0214, E0217 as
+/// import_hf_config(); E0214 also for positions that are scaled in another way than Llama 3's or Phi 3's, or
+/// turn a part of a head, for scores of gpt2 that are scaled in another way than by the size of heads, and
+/// for quantized weights. Weights may be of any other type.
 Expected<DecoderConfig> import_hf_decoder(std::string_view json, std::string const& file);
 
 }  // namespace tessera
