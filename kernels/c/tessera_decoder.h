@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tessera's token generation for C, and for languages that call C: a decoder of Llama's kind on a Hopper GPU,
- * a step of which is two launches, or, of many sequences, one for each operator (docs/decode.md). docs/torch.md
+ * a step of which is two launches, or, where that is faster, one for each operator (docs/decode.md). docs/torch.md
  * says what it is for torch.
  *
  * As in tessera_c.h a function returns 0, or 1 for what is refused: then tessera_error_text() says why. One

@@ -11,13 +11,17 @@ int splits_for(Model const& model, int batch, int blocks) {
 }
 
 double launched_work(Model const& model, int batch, int positions, int sms, int splits) {
-  double const blocks = double(batch) * model.kv_heads * splits, bytes = 4.0 * positions * model.head_size;
-  double const seats = seats_of_parts(sms, splits);
-  // While blocks begin and end, and while parts are joined: measured with 4 queries of 64.
-  double const of_wave = 77e3 * model.group() * model.head_size / 256;
-  double const of_join = splits == 1 ? 0 : (parts_share_cluster(splits) ? 0.3 : 0.6) * of_wave;
-  return std::ceil(blocks / seats) * bytes / splits +
-         std::ceil(blocks / (launched_blocks(model.head_size) * seats)) * of_wave + of_join;
+  int const tiles = batch * model.kv_heads * splits;
+  double const blocks = tiles, bytes = 4.0 * positions * model.head_size;
+  // While blocks begin and end, measured with 4 queries of 64; and while parts are joined, of which eight are
+  // read at a time.
+  double const of_wave = 77e3 * std::max(0.6, model.group() * model.head_size / 256.0);
+  double const joins = splits == 1                               ? 0
+                       : parts_share_cluster(tiles, splits, sms) ? 0.5
+                       : splits <= 8                             ? 0.6
+                                                                 : 0.9;
+  return std::ceil(blocks / sms) * bytes / splits +
+         std::ceil(blocks / (launched_blocks(model.head_size) * sms)) * of_wave + joins * of_wave;
 }
 
 int launched_splits(Model const& model, int batch, int cached, int sms) {

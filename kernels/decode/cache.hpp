@@ -102,16 +102,12 @@ TESSERA_HOST_DEVICE constexpr AttentionTile attention_tile(int tile, int kv_head
 /// Parts into which each sequence and key head is cut so that all of `blocks` have work.
 constexpr int k_most_splits = 32;
 int splits_for(Model const& model, int batch, int blocks);
-/// Parts that the blocks of a cluster put together; more are put together in device memory. All parts of a
-/// sequence and key head are one cluster's then, which any Hopper GPU has room for.
+/// Are the parts of a sequence and key head a cluster, whose blocks put them together? Where all clusters
+/// have room at once: SMs of a part of the GPU (GPC) are not always divided evenly, and a second wave costs
+/// more than a meeting in device memory.
 constexpr int k_most_cluster = 8;
-TESSERA_HOST_DEVICE constexpr bool parts_share_cluster(int splits) {
-  return splits > 1 && splits <= k_most_cluster;
-}
-/// SMs that blocks with so many parts can count on to be on at once: where they are clusters, those of a part
-/// of the GPU (GPC) are not always divided evenly.
-constexpr double seats_of_parts(int sms, int splits) {
-  return parts_share_cluster(splits) ? 0.75 * sms : sms;
+TESSERA_HOST_DEVICE constexpr bool parts_share_cluster(int tiles, int splits, int sms) {
+  return splits > 1 && splits <= k_most_cluster && 4 * tiles <= 3 * sms;
 }
 /// A launch of attention of its own: bytes that an SM reads in the time that it takes, with so many positions
 /// of each sequence, cut into `splits` parts.

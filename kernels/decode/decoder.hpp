@@ -69,10 +69,11 @@ struct Options {
   /// steps, more, up to k_most_pass_rows, by a pass of matrix products. 1: token by token. 0: few by steps
   /// and many by passes, as many as are of use.
   int prompt_rows = 0;
-  /// make() times the algorithms of cuBLASLt for full passes of 1024 rows and more, and for steps by
-  /// launches, and takes the fastest, one choice for all decoders of a process. Else it takes what the
-  /// library guesses first, which is the same in every process: sums, and with them near ties, do not depend
-  /// on what was faster.
+  /// make() times the algorithms of cuBLASLt for full passes of 1024 rows and more, and these and our
+  /// products of few rows for steps by launches, and takes the fastest, one choice for all decoders of a
+  /// process. Else it takes what the library guesses first, which is the same in every process: sums, and
+  /// with them near ties, do not depend on what was faster. Nothing is predicted then (StepBy::fastest):
+  /// steps of up to 16 sequences are persistent.
   bool time_products = true;
   PagedCache paged;
   Sampling sampling;

@@ -28,6 +28,7 @@ __device__ void join_in_cluster(Arguments const& a, AttentionTile const& tile, f
     part[i] = joined.sum;
     if (d == 0) part_weights[query] = make_float2(joined.most, joined.total);
   }
+  __syncwarp();
   cluster_arrive();
   cluster_wait();
   auto* const output = static_cast<Element*>(a.output) +
@@ -49,6 +50,7 @@ __device__ void join_in_cluster(Arguments const& a, AttentionTile const& tile, f
       if (s < a.splits) joined.add(weight[s], sum[s]);
     output[i] = static_cast<Element>(joined.sum / joined.total);
   }
+  __syncwarp();
   cluster_arrive();  // others read here until then
   cluster_wait();
 }

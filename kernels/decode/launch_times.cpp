@@ -33,7 +33,7 @@ struct Launches {
   }
   /// And by our kernel for few rows.
   double ours(double columns, double depth, double to) const {
-    return costs.ours_us + costs.ours_us_per_row * batch +
+    return costs.ours_us + costs.ours_us_per_row * batch + (to == k_added ? costs.ours_added_us : 0) +
            bytes_of(columns, depth, to) / (costs.ours_bandwidth * bytes_per_us);
   }
   double bytes_of(double columns, double depth, double to) const {
@@ -86,7 +86,8 @@ struct Launches {
     double const weights = 2.0 * model.vocabulary * model.hidden;
     double const by_library =
         costs.product_us + costs.head_us + weights / (costs.head_bandwidth * bytes_per_us);
-    double const by_ours = costs.head_us + ours(model.vocabulary, model.hidden, 0);
+    double const by_ours = costs.ours_us + costs.ours_us_per_row * batch + costs.head_us +
+                           weights / (costs.ours_head_bandwidth * bytes_per_us);
     bool const faster = has_ours(model.vocabulary, model.hidden) && by_ours < by_library;
     return norm() + costs.short_us + (faster ? by_ours : by_library) + 2 * k_logit * logits / bytes_per_us +
            costs.us_per_mlogits * logits / 1e6;

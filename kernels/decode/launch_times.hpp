@@ -24,11 +24,13 @@ struct LaunchCosts {
   double ours_us = 1.3;  ///< the same of our kernel for few rows, whose weights are on their way before
   double ours_us_per_row = 0.027;
   double ours_bandwidth = 0.97;
+  double ours_added_us = 0.9;  ///< more where it reads what it adds to
+  double ours_head_bandwidth = 0.93;
   double short_us = 1.1;  ///< a norm or an activation begins and ends
   double norm_us_per_mb = 0.7;
   double activation_us_per_mb = 0.25;
   double attention_us = 3.5;    ///< attention waits for the product before it, and turns queries and keys
-  double between_us = 0.4;      ///< from a launch to the next, beside what each takes alone
+  double between_us = 0.35;     ///< from a launch to the next, beside what each takes alone
   double head_bandwidth = 0.9;  ///< as product_bandwidth, of a product with so many columns
   double head_us = 4;           ///< more than another product and a search
   double us_per_mlogits = 3.1;  ///< a million logits are written in fp32 and searched, beside their bytes

@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
   auto* const sums = reinterpret_cast<float*>(tessera_attention_shared);
   auto* const weights = store_sums<R::warps>(state, a.group, sums);
   __syncthreads();
-  if (parts_share_cluster(a.splits)) {
+  if (a.in_clusters) {
     join_in_cluster<Element, HeadSize, R::warps>(a, tile, sums, weights);
     return;
   }
@@ -267,20 +267,41 @@ cudaError_t load_launched_attention(int head_size) {
   return error;
 }
 
+namespace {
+
+Blocks blocks_of(LaunchedAttention const& problem) {
+  return problem.tiles() <= problem.sms       ? Blocks::alone
+         : problem.tiles() <= 2 * problem.sms ? Blocks::two
+                                              : Blocks::many;
+}
+gpu::Shape shape_of(LaunchedAttention const& problem, int bytes, int warps, bool clusters) {
+  gpu::Shape shape{static_cast<unsigned>(problem.tiles()), static_cast<unsigned>(32 * warps)};
+  shape.shared = static_cast<std::size_t>(bytes);
+  shape.programmatic = true;
+  if (clusters) shape.cluster = static_cast<unsigned>(problem.splits);
+  return shape;
+}
+
+}  // namespace
+
+bool clusters_fit(LaunchedAttention const& problem) {
+  if (!parts_share_cluster(problem.tiles(), problem.splits, problem.sms)) return false;
+  int clusters = 0;
+  auto const error =
+      with_kernel(problem.head_size, blocks_of(problem), [&](auto* kernel, int bytes, int warps) {
+        gpu::LaunchConfiguration const launch(shape_of(problem, bytes, warps, true), nullptr);
+        return cudaOccupancyMaxActiveClusters(&clusters, kernel, launch.get());
+      });
+  (void)cudaGetLastError();  // what cannot be asked does not fit
+  return error == cudaSuccess && clusters * problem.splits >= problem.tiles();
+}
+
 cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream) {
   if (problem.group < 1 || problem.group > k_most_group || problem.splits < 1 ||
-      problem.splits > k_most_splits)
+      problem.splits > k_most_splits || (problem.in_clusters && problem.splits > k_most_cluster))
     return cudaErrorInvalidValue;
-  double const seats = seats_of_parts(problem.sms, problem.splits);
-  auto const blocks = problem.tiles() <= seats       ? Blocks::alone
-                      : problem.tiles() <= 2 * seats ? Blocks::two
-                                                     : Blocks::many;
-  return with_kernel(problem.head_size, blocks, [&](auto* kernel, int bytes, int warps) {
-    gpu::Shape shape{static_cast<unsigned>(problem.tiles()), static_cast<unsigned>(32 * warps)};
-    shape.shared = static_cast<std::size_t>(bytes);
-    shape.programmatic = true;
-    if (parts_share_cluster(problem.splits)) shape.cluster = static_cast<unsigned>(problem.splits);
-    return gpu::try_launch(shape, stream, kernel, problem);
+  return with_kernel(problem.head_size, blocks_of(problem), [&](auto* kernel, int bytes, int warps) {
+    return gpu::try_launch(shape_of(problem, bytes, warps, problem.in_clusters), stream, kernel, problem);
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of new tokens over cached ones as a launch of its own, behind the product that has made queries,
-// keys and values. A block has a part of the positions of a sequence and key head. Up to 8 parts are a
-// cluster's, whose blocks put them together; of more the block that ends last does.
+// keys and values. A block has a part of the positions of a sequence and key head. The block that ends last
+// puts parts together in device memory, or the blocks of a cluster do in theirs.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,7 +23,7 @@ struct LaunchedAttention {
   LayerCache cache;             ///< new keys, turned, and new values are stored to it
   int const* cached = nullptr;  ///< of each sequence: tokens before the new one, below the cache's capacity
   /// Of each part and query head: sums of values, [head_size], and behind those of all parts the largest
-  /// score and the sum of weights. Not looked at where splits is 8 or less.
+  /// score and the sum of weights. Not looked at where splits is 1, or in_clusters.
   float* parts = nullptr;
   unsigned* arrived = nullptr;  ///< of each sequence and key head; zeroed before the first launch
   float scale = 1;              ///< score_scale()
@@ -34,12 +34,16 @@ struct LaunchedAttention {
   int splits = 1;     ///< parts of a sequence's positions, a block each
   int window = 0;     ///< keys that a token sees, its own among them; 0: all
   int sms = 0;        ///< of the GPU: where each tile has one to itself, a block takes all of its memory
+  bool in_clusters = false;  ///< a cluster puts the parts together: where clusters_fit()
 
   TESSERA_HOST_DEVICE constexpr int tiles() const { return batch * kv_heads * splits; }
 };
 
 /// Allows the shared memory that it takes, and loads the kernel: not while a stream is captured.
 cudaError_t load_launched_attention(int head_size);
+/// Is a cluster to put the parts together? Where parts_share_cluster(), and all clusters have room at once on
+/// this GPU, or on the SMs of it that the current context has.
+bool clusters_fit(LaunchedAttention const& problem);
 /// The launch is programmatic. Counts of tokens, and keys and values of earlier ones, are read while the
 /// kernel before runs: what wrote these has to be complete when that one lets this begin, as it is behind a
 /// product of ours, and behind any other with a norm before it that triggers late (norm_rows()).

@@ -15,6 +15,7 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
   result.sms_ = sms;
   if (auto ok = check_call(load_launched_attention(model.head_size), "loading attention by launches"); !ok)
     return tl::make_unexpected(ok.error());
+  result.in_clusters_ = clusters_fit(result.attention_sizes());
   auto operators =
       OperatorLaunches::make(model, weights, own.rows, options.batch, options.time_products, stream);
   if (!operators) return tl::make_unexpected(operators.error());
@@ -22,17 +23,22 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
   return result;
 }
 
+LaunchedAttention LaunchedLayers::attention_sizes() const {
+  LaunchedAttention a;
+  a.batch = batch_, a.kv_heads = model_.kv_heads, a.group = model_.group(), a.head_size = model_.head_size;
+  a.splits = splits_, a.sms = sms_, a.in_clusters = in_clusters_;
+  return a;
+}
+
 Expected<void> LaunchedLayers::attend(cudaStream_t stream, int layer) const {
   auto const& m = model_;
   auto const heads = operators_.heads(layer, batch_, around_.turns);
-  LaunchedAttention a;
+  auto a = attention_sizes();
   a.qkv = heads.qkv, a.shifts = heads.shifts, a.turns = around_.turns;
   a.query_gains = heads.query_gains, a.key_gains = heads.key_gains, a.norm_epsilon = heads.norm_epsilon;
   a.output = own_.rows.attended, a.cache = around_.of_layer(layer), a.cached = around_.end.cached;
   a.parts = own_.parts, a.arrived = own_.arrived;
   a.scale = score_scale(m.head_size);
-  a.batch = batch_, a.kv_heads = m.kv_heads, a.group = m.group(), a.head_size = m.head_size;
-  a.splits = splits_, a.sms = sms_;
   a.window = layer >= m.window_from ? m.window : 0;
   return check_call(decode::attend(a, stream), "attention over the cache");
 }

@@ -34,6 +34,7 @@ class LaunchedLayers {
   float const* last_shift() const { return operators_.last_shift(); }
 
  private:
+  LaunchedAttention attention_sizes() const;
   Expected<void> attend(cudaStream_t stream, int layer) const;
 
   Model model_;
@@ -41,6 +42,7 @@ class LaunchedLayers {
   PassSurroundings around_;
   OperatorLaunches operators_;
   int batch_ = 0, sms_ = 0, splits_ = 1;
+  bool in_clusters_ = false;  ///< LaunchedAttention's
 };
 
 }  // namespace tessera::decode

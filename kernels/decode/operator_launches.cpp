@@ -26,7 +26,7 @@ Expected<OperatorLaunches> OperatorLaunches::make(Model const& model, PackedWeig
                                                   cudaStream_t stream) {
   OperatorLaunches result;
   result.model_ = model, result.weights_ = weights, result.own_ = buffers;
-  result.timed_ = timed;
+  result.rows_ = rows, result.timed_ = timed;
   if (auto ok = result.find_ways(rows, stream); !ok) return tl::make_unexpected(ok.error());
   return result;
 }
@@ -55,7 +55,7 @@ ProductOperands OperatorLaunches::operands_of(LayerOperator product, int layer) 
 
 Expected<void> OperatorLaunches::multiply(cudaStream_t stream, LayerOperator product, int layer,
                                           int rows) const {
-  return decode::multiply(product_of(product, rows), operands_of(product, layer), timed_, stream);
+  return decode::multiply(product_of(product, rows), operands_of(product, layer), is_timed(rows), stream);
 }
 
 Expected<void> OperatorLaunches::find_ways(int rows, cudaStream_t stream) const {

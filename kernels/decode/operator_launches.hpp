@@ -56,7 +56,11 @@ class OperatorLaunches {
  private:
   /// Of an operator that is a product.
   Product product_of(LayerOperator which, int rows) const;
-  bool by_ours(LayerOperator which, int rows) const { return is_ours(product_of(which, rows), timed_); }
+  /// Ways are those of as many rows as make() has timed: what is known of others may change at any time.
+  bool is_timed(int rows) const { return timed_ && rows == rows_; }
+  bool by_ours(LayerOperator which, int rows) const {
+    return is_ours(product_of(which, rows), is_timed(rows));
+  }
   ProductOperands operands_of(LayerOperator product, int layer) const;
   Expected<void> multiply(cudaStream_t stream, LayerOperator product, int layer, int rows) const;
   Expected<void> find_ways(int rows, cudaStream_t stream) const;
@@ -64,6 +68,7 @@ class OperatorLaunches {
   Model model_;
   PackedWeights weights_;
   RowBuffers own_;
+  int rows_ = 0;  ///< of make()
   bool timed_ = false;
 };
 

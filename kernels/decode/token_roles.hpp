@@ -21,6 +21,9 @@ struct TokenCosts {
   double turn_queries_ns = 400;   ///< queries are there -> turned and in registers: stamps
   double block_ns = 350;          ///< a warp attends to 16 positions: stamps of 16 sequences
   double block_element_ns = 3.1;  ///< ... for each element of a head more
+  /// A layer more, if its weights are read in 8 us or less, and nothing from 24 on: the layers of Qwen3-0.6B
+  /// and GPT-2.
+  double small_layer_ns = 6000;
 };
 
 /// Both launches of a step.

@@ -168,6 +168,7 @@ __global__ void __launch_bounds__(Warpgroups * 128 + 64) skinny_gemm(__grid_cons
       int const row = i / 4 * 8 + lane % 4 * 2 + i % 2;
       if (row < p.rows) partials[row * k_pitch + i / 2 % 2 * 8] = sums[i];
     }
+    __syncwarp();
   }
   if (p.split > 1) {
     cluster_arrive();
@@ -198,6 +199,7 @@ __global__ void __launch_bounds__(Warpgroups * 128 + 64) skinny_gemm(__grid_cons
     store(p, row, first_column + column, sum);
   }
   if (p.split > 1) {  // others read here until then
+    __syncwarp();
     cluster_arrive();
     cluster_wait();
   }

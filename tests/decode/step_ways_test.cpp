@@ -115,12 +115,15 @@ TEST(StepWays, PredictionsDecideWhereTheyMay) {
     return predicted_steps(by, model, batch, 1024, profile(gpu));
   };
   EXPECT_EQ(way(16, "h200"), StepBy::launches);
-  EXPECT_EQ(way(1, "h200"), StepBy::fastest);
+  EXPECT_EQ(way(4, "h200"), StepBy::launches);
+  EXPECT_EQ(way(2, "h200"), StepBy::fastest);
   EXPECT_EQ(way(16, "h200"), StepBy::launches) << "asked again";
   EXPECT_EQ(way(16, "h200", StepBy::persistent), StepBy::persistent);
   EXPECT_EQ(way(k_least_launched, "h200"), StepBy::fastest) << "its number says launches";
-  auto const gpt2 = model_of("gpt2").value();
-  EXPECT_EQ(predicted_steps(StepBy::fastest, gpt2, 4, 512, profile("h200")), StepBy::launches);
+  for (char const* small : {"gpt2", "qwen3-0.6b"})
+    EXPECT_EQ(predicted_steps(StepBy::fastest, model_of(small).value(), 1, 400, profile("h200")),
+              StepBy::launches)
+        << small;
 }
 /// Predictions that show what is chosen show it by what it takes.
 TEST(StepWays, PredictionsOfTheFastest) {

@@ -26,14 +26,13 @@ Setting setting(Model model, std::vector<std::vector<int>> prompts) {
   return s;
 }
 
-/// With so many parts of attention that its blocks are two to an SM, and put together by clusters; and so
-/// many that they are more, and put together in device memory.
+/// With so many parts that attention has more blocks than a GPU has SMs, and takes those of which two or more
+/// are on an SM.
 void check_many(Setting s) {
   constexpr int k_most_sms = 144;
-  for (auto const& [splits, more_than] :
-       {std::pair{k_most_cluster, 3 * k_most_sms / 4}, {k_most_splits, 2 * k_most_sms}}) {
-    s.cut.splits = splits;
-    while (splits * static_cast<int>(s.prompts.size()) * s.model.kv_heads <= more_than)
+  s.cut.splits = k_most_splits;
+  for (int const more_than : {k_most_sms, 2 * k_most_sms}) {
+    while (s.cut.splits * static_cast<int>(s.prompts.size()) * s.model.kv_heads <= more_than)
       s.prompts.push_back(prompt_of(3, static_cast<int>(s.prompts.size())));
     check(s);
   }
@@ -64,7 +63,7 @@ TEST(DecodeLaunched, TheHeadAlone) {
 TEST(DecodeLaunched, LongSequencesInParts) {
   for (int const length : {1, 15, 16, 17, 31, 32, 33, 127, 128, 129, 500}) {
     SCOPED_TRACE(std::to_string(length) + " tokens");
-    for (int const splits : {0, 1, 5, 9}) {
+    for (int const splits : {0, 1, 2, 5, 8, 9}) {  // a cluster's from 2 to 8
       auto s = setting(reference::small_model(64, 2, 4), {prompt_of(length), prompt_of(3, 1)});
       s.prompt_rows = 128, s.cut.splits = splits;
       check(s);
@@ -114,9 +113,9 @@ TEST(DecodeLaunched, ReplaysAreEqual) {
   WeightsOnDevice const on_device(weights);
   OwnStream const stream;
   Options options;
-  options.batch = 20, options.capacity = 160;
+  options.batch = 3, options.capacity = 160, options.steps = StepBy::launches;
   auto const prompts = prompts_of(options.batch, 50);
-  for (int const splits : {3, 12}) {
+  for (int const splits : {6, 12}) {
     options.cut.splits = splits;
     std::vector<std::vector<int>> first;
     for (int round = 0; round < 3; ++round) {
@@ -248,7 +247,11 @@ TEST(DecodeLaunched, PredictionsDecide) {
       EXPECT_FALSE(by_launches(timed->options())) << batch << " sequences";
       // Where memory is for persistent layers alone, these are taken.
       auto persistent = options;
-      persistent.keep_times = false, persistent.cut.exchange = Exchange::semaphore;
+      persistent.keep_times = false;
+      if (words_can(batch))
+        persistent.steps = StepBy::persistent;
+      else
+        persistent.cut.exchange = Exchange::semaphore;
       options.keep_times = false, options.most_bytes = Decoder::bytes_of(model, persistent);
       if (options.most_bytes < Decoder::bytes_of(model, made->options())) {
         auto const small = made->another(options, stream);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 
 #include "decode_gpu/small_decoder.hpp"
 
@@ -80,6 +81,7 @@ inline void check(Setting const& s) {
     auto const tokens = decoder->tokens();
     ASSERT_OK(tokens);
     auto const found = logits_of(*decoder, s.model, options.batch);
+    std::vector<double> errors, of_bf16;
     for (std::size_t i = 0; i < s.prompts.size(); ++i) {
       auto const& all = (*tokens)[i];
       for (std::size_t p = 0; p < std::min(all.size(), s.prompts[i].size()); ++p)
@@ -89,15 +91,21 @@ inline void check(Setting const& s) {
         expected = exact[i].step(all[read[i]]);
         as_bf16 = rounding[i].step(all[read[i]]);
       }
-      double const error = reference::relative_error(found[i], expected);
-      double const bf16 = reference::relative_error(as_bf16, expected);
-      ASSERT_LE(error, 2 * bf16 + 2e-3)
-          << "step " << step << ", sequence " << i << ", bf16 is off by " << bf16;
-      most = std::max(most, error), usual = std::max(usual, bf16);
+      errors.push_back(reference::relative_error(found[i], expected));
+      of_bf16.push_back(reference::relative_error(as_bf16, expected));
       // The next token is the GPU's own most likely one.
       if (all.size() > s.prompts[i].size()) {
         ASSERT_EQ(all.back(), reference::most_likely(found[i])) << "step " << step << ", sequence " << i;
       }
+    }
+    // Of one sequence a reference in bf16 may be right by luck: then it may be off by twice what others are.
+    double const mean =
+        std::accumulate(of_bf16.begin(), of_bf16.end(), 0.0) / static_cast<double>(of_bf16.size());
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      ASSERT_LE(errors[i], 2 * std::max(of_bf16[i], mean) + 2e-3)
+          << "step " << step << ", sequence " << i << ", bf16 is off by " << of_bf16[i] << ", by " << mean
+          << " on average";
+      most = std::max(most, errors[i]), usual = std::max(usual, of_bf16[i]);
     }
   }
   std::printf("  off by %.2e at most, bf16 by %.2e\n", most, usual);

@@ -19,7 +19,9 @@ TEST(SkinnyGemmSizes, WhatHasNoKernel) {
                            {1, 64, 96}}) {
     EXPECT_FALSE(supports(p)) << p.rows << " x " << p.columns << " x " << p.depth;
     EXPECT_TRUE(configs(p, 132).empty());
-    EXPECT_EQ(launch(p, {}, {}, nullptr), cudaErrorInvalidValue);
+    // Addresses that would do: sizes are what is refused.
+    auto* const somewhere = reinterpret_cast<void*>(0x10000);
+    EXPECT_EQ(launch(p, {}, {somewhere, somewhere, somewhere}, nullptr), cudaErrorInvalidValue);
   }
 }
 

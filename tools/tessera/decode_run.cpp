@@ -268,11 +268,10 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
       ->option_text("N")
       ->group(group);
   command
-      .add_option(
-          "--step-by", a.steps,
-          "How a step is computed: persistent, in two launches; launches, one for each operator;\n"
-          "or fastest (default): from 17 sequences on by launches, from 3 on where that is predicted\n"
-          "to be faster; else persistent, from 8 on with the head by launches")
+      .add_option("--step-by", a.steps,
+                  "How a step is computed: persistent, in two launches; launches, one for each operator;\n"
+                  "or fastest (default): from 17 sequences on by launches, of fewer where that is predicted\n"
+                  "to be faster; else persistent, from 4 on with the head by launches")
       ->check(CLI::IsMember(
           std::vector<std::string>(std::begin(decode::k_step_names), std::end(decode::k_step_names))))
       ->group(group);

@@ -149,9 +149,14 @@ struct Run {
     options.stop_tokens = asked.stop_tokens;
     options.paged = paged;
     options.steps = asked.steps;
-    // A timeline is of persistent layers: a cut keeps a prediction from deciding.
-    if (!asked.timeline.empty() && decode::decided_by_prediction(asked.steps, options.batch))
-      options.cut.exchange = Exchange::semaphore;
+    // A timeline is of persistent layers, with the head that is usual beside them: a cut keeps a prediction
+    // from deciding, where it changes nothing else.
+    if (!asked.timeline.empty() && decode::decided_by_prediction(asked.steps, options.batch)) {
+      if (decode::head_launched(asked.steps, options.batch))
+        options.cut.exchange = Exchange::semaphore;
+      else
+        options.steps = decode::StepBy::persistent;
+    }
     return options;
   }
   /// A table for so many tokens of each sequence: pages are dealt in turns, as sequences that grow together

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoder: a transformers model's tokens, a step of which is two launches or, of many sequences, one for each operator.
+"""Decoder: a transformers model's tokens, a step of which is two launches or, where that is faster, one for each operator.
 torch.ops.tessera.decode_step is a step as an operator."""
 
 import ctypes
