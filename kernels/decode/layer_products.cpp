@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -37,27 +39,33 @@ int products_of_sample(Product const& product) {
 
 using Way = std::variant<LtAlgorithm, skinny_gemm::Config>;
 
-/// Ways that have been timed, by device, until the process ends.
+std::atomic<Offered>& offered() {
+  static std::atomic<Offered> of_all{Offered::all};
+  return of_all;
+}
+
+/// Ways that have been timed, by device and by what was offered, until the process ends.
 class Known {
  public:
   std::optional<Way> find(Product const& product) const {
     std::lock_guard const lock(mutex_);
-    auto const found = all_.find({device(), product});
+    auto const found = all_.find(key(product));
     return found == all_.end() ? std::nullopt : std::optional(found->second);
   }
   void keep(Product const& product, Way const& way) {
     std::lock_guard const lock(mutex_);
-    all_.try_emplace({device(), product}, way);
+    all_.try_emplace(key(product), way);
   }
 
  private:
-  static int device() {
-    int which = 0;
-    (void)cudaGetDevice(&which);
-    return which;
+  using Key = std::tuple<int, Offered, Product>;
+  static Key key(Product const& product) {
+    int device = 0;
+    (void)cudaGetDevice(&device);
+    return {device, offered(), product};
   }
   mutable std::mutex mutex_;
-  std::map<std::pair<int, Product>, Way> all_;
+  std::map<Key, Way> all_;
 };
 Known& known() {
   static auto& all = *new Known;
@@ -94,7 +102,8 @@ Expected<std::vector<Way>> ways_of(Product const& product, LtGemm const& gemm) {
   (void)cudaGetDevice(&device);
   (void)cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
   auto const ours = skinny_gemm::configs(product, sms);
-  if (ours.empty()) return result;
+  if (ours.empty() || offered() == Offered::library) return result;
+  if (offered() == Offered::ours) result.clear();
   if (auto ok = check_call(skinny_gemm::load(), "loading products of few rows"); !ok)
     return tl::make_unexpected(ok.error());
   result.insert(result.end(), ours.begin(), ours.end());
@@ -188,6 +197,8 @@ Expected<void> multiply(Product const& product, ProductOperands const& operands,
   return check_call(run(product, **gemm, way, operands, stream), "a product");
 }
 
+void offer_ways(Offered ways) { offered() = ways; }
+
 bool is_ours(Product const& product, bool timed) {
   auto const way = timed ? known().find(product) : std::nullopt;
   return way && std::holds_alternative<skinny_gemm::Config>(*way);
@@ -231,7 +242,8 @@ Expected<void> time_ways(Product const& product, std::vector<ProductOperands> co
     if (once) tried.push_back({&way, std::move(products), *once});
   }
   // The first guess stays in front: it is taken unless another is clearly faster.
-  bool const has_guess = !tried.empty() && tried.front().way == &ways->front();
+  bool const has_guess = !tried.empty() && tried.front().way == &ways->front() &&
+                         std::holds_alternative<LtAlgorithm>(ways->front());
   auto const others = tried.begin() + (has_guess ? 1 : 0);
   std::stable_sort(others, tried.end(), [](auto const& a, auto const& b) { return a.least < b.least; });
   tried.resize(std::min(tried.size(), k_finalists));

@@ -44,4 +44,10 @@ bool is_ours(Product const& product, bool timed);
 Expected<void> time_ways(Product const& product, std::vector<ProductOperands> const& sets,
                          cudaStream_t stream);
 
+/// What time_ways() chooses from, for tests that want one or the other whatever is faster. What was found
+/// among others is not looked at: a decoder is used with what it was made with. Products that have no kernel
+/// of ours are the library's.
+enum class Offered { all, library, ours };
+void offer_ways(Offered offered);
+
 }  // namespace tessera::decode

@@ -23,7 +23,6 @@ constexpr unsigned k_loaders = 2;
 
 struct Ring {
   unsigned base, barriers;
-  int stages;
 
   __device__ unsigned stage(Parameters const& p, int i) const {
     return base + static_cast<unsigned>(i * p.stage_bytes);
@@ -32,6 +31,7 @@ struct Ring {
   __device__ unsigned empty(int i) const { return full(i) + 8; }
 };
 
+/// For what the block itself has asked the copy engine for, or reads itself: it comes whatever others do.
 __device__ inline void wait_for(unsigned barrier, unsigned parity) {
   while (!barrier_try(barrier, parity)) {
   }
@@ -83,7 +83,7 @@ __device__ void multiply(Parameters const& p, Ring const& ring, int warpgroup, i
   sm90::settle(sums);
 }
 
-/// Four neighbouring columns of a row.
+/// Writes four neighbouring columns of a row.
 __device__ inline void store(Parameters const& p, int row, int column, float4 sums) {
   auto const at = static_cast<long long>(row) * p.columns + column;
   auto const pair = [](float a, float b) {
@@ -116,8 +116,7 @@ __global__ void __launch_bounds__(Warpgroups * 128 + 64) skinny_gemm(__grid_cons
   extern __shared__ __align__(1024) unsigned char shared[];
   constexpr int k_multipliers = Warpgroups * 128;
   constexpr int k_pitch = Warpgroups * 64 + 4;  ///< floats of a row of partial sums: no two lanes in one bank
-  Ring const ring{shared_address(shared), shared_address(shared) + static_cast<unsigned>(p.barriers_at),
-                  p.stages};
+  Ring const ring{shared_address(shared), shared_address(shared) + static_cast<unsigned>(p.barriers_at)};
   int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
   int const rank = p.split > 1 ? static_cast<int>(cluster_rank()) : 0;
   int const first_column = static_cast<int>(blockIdx.x) / p.split * p.tile;
@@ -177,7 +176,7 @@ __global__ void __launch_bounds__(Warpgroups * 128 + 64) skinny_gemm(__grid_cons
     __syncthreads();
   }
   pdl_wait();  // for each thread that reads or writes what others have
-  // Rows in turns are a block's. Threads have a row, and of that four columns.
+  // A block of a cluster finishes every so many rows of it. A thread has four columns of a row.
   int const quads = p.tile / 4;
   int const rows_at_once = (k_multipliers + 64) / quads;
   int const column = static_cast<int>(threadIdx.x) % quads * 4;

@@ -29,7 +29,7 @@ struct Problem {
 
 /// How a product is cut.
 struct Config {
-  int columns = 64;     ///< that a cluster makes, a multiple of 16 up to 128; each 64 have a warpgroup
+  int columns = 64;     ///< that a cluster makes, a multiple of 16 up to 128; a warpgroup for each 64
   int split = 1;        ///< 1, 2, 4 or 8 blocks of a cluster, which divide the depth
   int stage_depth = 2;  ///< 2 or 4 blocks of 64 numbers of the depth to a stage of the ring
   int stages = 3;       ///< of the ring, 2 to 16

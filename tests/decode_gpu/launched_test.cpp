@@ -2,6 +2,7 @@
 // Steps by a launch for each operator: whole small decoders beside the plain one.
 #include "decode_gpu/own_stream.hpp"
 #include "decode_gpu/setting.hpp"
+#include "kernels/decode/layer_products.hpp"
 #include "kernels/decode/token_roles.hpp"
 #include "src/bench/machine_of_gpu.hpp"
 
@@ -44,6 +45,51 @@ TEST(DecodeLaunched, Batches) {
     auto s = setting(reference::small_model(), prompts_of(batch, 50));
     s.prompt_rows = 0;
     check(s);
+  }
+}
+/// Products by our kernel alone, and by the library alone, whichever is faster: norms begin early or late
+/// with them, and SwiGLU is in a product or behind it.
+class DecodeProducts : public testing::TestWithParam<Offered> {
+ protected:
+  void SetUp() override { offer_ways(GetParam()); }
+  void TearDown() override { offer_ways(Offered::all); }
+};
+INSTANTIATE_TEST_SUITE_P(DecodeLaunched, DecodeProducts, testing::Values(Offered::library, Offered::ours));
+TEST_P(DecodeProducts, OfOneKind) {
+  using namespace reference;
+  for (auto const& model : {small_model(), with_norms(with_biases(small_model(128, 2, 2))), small_gpt2()})
+    for (int const batch : {2, 16, 40}) {
+      SCOPED_TRACE(model.name + ", " + std::to_string(batch) + " sequences");
+      auto s = setting(model, prompts_of(batch, 50));
+      s.prompt_rows = 0, s.steps = 8;
+      check(s);
+    }
+}
+/// Steps one behind the other, as fast as they go, come to what each comes to alone.
+TEST_P(DecodeProducts, ReplaysAreEqual) {
+  reference::Weights const weights(reference::small_model(), 3);
+  WeightsOnDevice const on_device(weights);
+  OwnStream const stream;
+  Options options;
+  options.batch = 16, options.capacity = 160, options.steps = StepBy::launches;
+  auto const prompts = prompts_of(options.batch, 50);
+  auto decoder = Decoder::make(weights.model, on_device.weights, options, stream);
+  ASSERT_OK(decoder);
+  std::vector<std::vector<int>> alone;
+  for (bool const together : {false, true, true}) {
+    ASSERT_OK(decoder->prefill(stream, prompts));
+    if (together) {
+      ASSERT_OK(decoder->decode(stream, 100));
+    } else {
+      for (int step = 0; step < 100; ++step) {
+        ASSERT_OK(decoder->decode(stream, 1));
+        gpu::ok(cudaDeviceSynchronize());
+      }
+    }
+    auto const tokens = decoder->tokens();
+    ASSERT_OK(tokens);
+    if (alone.empty()) alone = *tokens;
+    ASSERT_EQ(*tokens, alone);
   }
 }
 /// Layers in one launch, and the head by launches.
