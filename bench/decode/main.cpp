@@ -8,8 +8,9 @@
 // sequences), in flight at a tile's beginning and within (0: all), late slots and kilobytes of these (0: what
 // follows), warps that fill them (0: 1), parts of the cache (0: what follows) and 1 for a head that starts
 // early, 1 for semaphores where words would do, positions of a page of the cache (0: none), 1 for persistent
-// launches, 2 for a launch for each operator; what is left out is 0: 32:2:4,24:2:4:8:4. A record is made with
-// the decoder's own choice alone, --rings 0, or with both ways of steps beside it: --rings both.
+// launches, 2 for a launch for each operator, 3 for these with cuBLASLt's products alone; what is left out is
+// 0: 32:2:4,24:2:4:8:4. A record is made with the decoder's own choice alone, --rings 0, or with these three
+// ways of steps, --rings both.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -66,7 +67,9 @@ struct Rings {
   int kilobytes = 0, in_flight = 0, within = 0, late_slots = 0, late_kilobytes = 0, late_warps = 0;
   int splits = 0, head_early = 0, semaphores = 0, page = 0, by = 0;
 };
-constexpr char const* both_ways = "0:0:0:0:0:0:0:0:0:0:1,0:0:0:0:0:0:0:0:0:0:2";
+/// 1: persistent; 2: by launches; 3: by launches, with the library's products alone, the strongest that
+/// libraries and our attention come to in one graph.
+constexpr char const* both_ways = "0:0:0:0:0:0:0:0:0:0:1,0:0:0:0:0:0:0:0:0:0:2,0:0:0:0:0:0:0:0:0:0:3";
 
 /// Pages in another order than positions, one after the other.
 struct Pages {
@@ -113,10 +116,11 @@ bool parse_rings(char const* text, std::vector<Rings>& to) {
   return !to.empty();
 }
 std::string to_string(Rings const& r) {
-  std::string const pages =
-      (r.page > 0 ? ", pages of " + std::to_string(r.page) : "") + (r.by == 1   ? ", persistent"
-                                                                    : r.by == 2 ? ", all by launches"
-                                                                                : "");
+  std::string const pages = (r.page > 0 ? ", pages of " + std::to_string(r.page) : "") +
+                            (r.by == 1   ? ", persistent"
+                             : r.by == 2 ? ", all by launches"
+                             : r.by == 3 ? ", all by launches, cuBLASLt's products"
+                                         : "");
   if (r.kilobytes == 0) return "rings of the decoder's choice" + pages;
   auto const or_none = [](char const* what, int number) {
     return number > 0 ? ", " + std::string(what) + " " + std::to_string(number) : std::string();
@@ -194,7 +198,8 @@ struct Bench {
       options.head_starts_early = rings.head_early > 0;
       if (rings.semaphores > 0) options.cut.exchange = Exchange::semaphore;
       options.prompt_rows = 1;  // tokens alone
-      options.steps = static_cast<decode::StepBy>(rings.by);
+      options.steps = static_cast<decode::StepBy>(std::min(rings.by, 2));
+      if (rings.by == 3) options.products_of = decode::ProductsOf::library;
       if (rings.page > 0) {
         pages.push_back(std::make_unique<Pages>(batch, options.capacity, rings.page));
         options.paged = pages.back()->paged;

@@ -75,6 +75,7 @@ struct Options {
   /// with them near ties, do not depend on what was faster. Nothing is predicted then (StepBy::fastest):
   /// steps of up to 16 sequences are persistent.
   bool time_products = true;
+  ProductsOf products_of = ProductsOf::all;  ///< of steps by launches, where products are timed
   PagedCache paged;
   Sampling sampling;
   /// A sequence ends with the first of these that it generates. Later steps read that one again, and change

@@ -22,7 +22,8 @@ constexpr int k_most_sms = 144;  ///< of a GPU of compute capability 9.0: a full
 
 /// Predictions are of products that were timed.
 bool may_be_predicted(Options const& o) {
-  return decided_by_prediction(o.steps, o.batch) && o.time_products && !asks_for_persistent(o);
+  return decided_by_prediction(o.steps, o.batch) && o.time_products && o.products_of == ProductsOf::all &&
+         !asks_for_persistent(o);
 }
 Options with_launches(Options o) {
   o.steps = StepBy::launches;

@@ -21,7 +21,7 @@ Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights cons
   LaunchedHead result;
   result.model_ = model, result.rows_ = rows, result.end_ = end;
   result.weights_ = weights.head, result.shifts_ = weights.head_shifts;
-  result.timed_ = options.time_products;
+  if (options.time_products) result.timed_ = options.products_of;
   auto const gemm = cublaslt::LtGemm::make(library_problem(result.product()));
   if (!gemm) return tl::make_unexpected(gemm.error());
   if (!result.timed_) return result;
@@ -32,7 +32,7 @@ Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights cons
                      "numbers to time a head with");
       !ok)
     return tl::make_unexpected(ok.error());
-  if (auto ok = time_ways(result.product(), {result.operands()}, stream); !ok)
+  if (auto ok = time_ways(result.product(), {result.operands()}, *result.timed_, stream); !ok)
     return tl::make_unexpected(ok.error());
   return result;
 }

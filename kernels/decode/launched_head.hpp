@@ -29,7 +29,7 @@ class LaunchedHead {
   float const* shifts_ = nullptr;  ///< of logits
   RowBuffers rows_;
   StepEnd end_;
-  bool timed_ = false;
+  Timed timed_;
 };
 
 }  // namespace tessera::decode

@@ -17,7 +17,8 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
     return tl::make_unexpected(ok.error());
   result.in_clusters_ = clusters_fit(result.attention_sizes());
   auto operators =
-      OperatorLaunches::make(model, weights, own.rows, options.batch, options.time_products, stream);
+      OperatorLaunches::make(model, weights, own.rows, options.batch,
+                             options.time_products ? Timed(options.products_of) : std::nullopt, stream);
   if (!operators) return tl::make_unexpected(operators.error());
   result.operators_ = std::move(*operators);
   return result;

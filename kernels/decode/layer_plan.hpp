@@ -51,6 +51,10 @@ enum class StepBy {
   launches,    ///< a launch for each operator
 };
 
+/// Among what products of a step by launches are chosen, for who measures or tests: those that have no kernel
+/// of ours are the library's whatever is said.
+enum class ProductsOf { all, library, ours };
+
 /// Sequences from which on StepBy::fastest takes launches, for layers and for the head: by what both took on
 /// GPUs (docs/decode.md).
 constexpr int k_least_launched = 17, k_least_launched_head = 4;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,30 +38,26 @@ int products_of_sample(Product const& product) {
 
 using Way = std::variant<LtAlgorithm, skinny_gemm::Config>;
 
-std::atomic<Offered>& offered() {
-  static std::atomic<Offered> of_all{Offered::all};
-  return of_all;
-}
-
-/// Ways that have been timed, by device and by what was offered, until the process ends.
+/// Ways that have been timed, by device and among what, until the process ends.
 class Known {
  public:
-  std::optional<Way> find(Product const& product) const {
+  std::optional<Way> find(Product const& product, Timed timed) const {
+    if (!timed) return std::nullopt;
     std::lock_guard const lock(mutex_);
-    auto const found = all_.find(key(product));
+    auto const found = all_.find(key(product, *timed));
     return found == all_.end() ? std::nullopt : std::optional(found->second);
   }
-  void keep(Product const& product, Way const& way) {
+  void keep(Product const& product, ProductsOf among, Way const& way) {
     std::lock_guard const lock(mutex_);
-    all_.try_emplace(key(product), way);
+    all_.try_emplace(key(product, among), way);
   }
 
  private:
-  using Key = std::tuple<int, Offered, Product>;
-  static Key key(Product const& product) {
+  using Key = std::tuple<int, ProductsOf, Product>;
+  static Key key(Product const& product, ProductsOf among) {
     int device = 0;
     (void)cudaGetDevice(&device);
-    return {device, offered(), product};
+    return {device, among, product};
   }
   mutable std::mutex mutex_;
   std::map<Key, Way> all_;
@@ -93,7 +88,7 @@ cudaError_t run_whole(Product const& product, LtGemm const& gemm, Way const& way
 }
 
 /// The library's first, its first guess in front.
-Expected<std::vector<Way>> ways_of(Product const& product, LtGemm const& gemm) {
+Expected<std::vector<Way>> ways_of(Product const& product, LtGemm const& gemm, ProductsOf among) {
   std::vector<Way> result;
   auto const& all = gemm.algorithms();
   auto const most = product.rows <= k_few_rows ? k_most_tried_short : k_most_tried;
@@ -102,8 +97,8 @@ Expected<std::vector<Way>> ways_of(Product const& product, LtGemm const& gemm) {
   (void)cudaGetDevice(&device);
   (void)cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
   auto const ours = skinny_gemm::configs(product, sms);
-  if (ours.empty() || offered() == Offered::library) return result;
-  if (offered() == Offered::ours) result.clear();
+  if (ours.empty() || among == ProductsOf::library) return result;
+  if (among == ProductsOf::ours) result.clear();
   if (auto ok = check_call(skinny_gemm::load(), "loading products of few rows"); !ok)
     return tl::make_unexpected(ok.error());
   result.insert(result.end(), ours.begin(), ours.end());
@@ -188,28 +183,26 @@ cublaslt::LtProblem library_problem(Product const& product) {
   return result;
 }
 
-Expected<void> multiply(Product const& product, ProductOperands const& operands, bool timed,
+Expected<void> multiply(Product const& product, ProductOperands const& operands, Timed timed,
                         cudaStream_t stream) {
   auto const gemm = LtGemm::make(library_problem(product));
   if (!gemm) return tl::make_unexpected(gemm.error());
   Way const guess = (*gemm)->algorithms().front();
-  auto const way = timed ? known().find(product).value_or(guess) : guess;
+  auto const way = known().find(product, timed).value_or(guess);
   return check_call(run(product, **gemm, way, operands, stream), "a product");
 }
 
-void offer_ways(Offered ways) { offered() = ways; }
-
-bool is_ours(Product const& product, bool timed) {
-  auto const way = timed ? known().find(product) : std::nullopt;
+bool is_ours(Product const& product, Timed timed) {
+  auto const way = known().find(product, timed);
   return way && std::holds_alternative<skinny_gemm::Config>(*way);
 }
 
-Expected<void> time_ways(Product const& product, std::vector<ProductOperands> const& sets,
+Expected<void> time_ways(Product const& product, std::vector<ProductOperands> const& sets, ProductsOf among,
                          cudaStream_t stream) {
-  if (sets.empty() || known().find(product)) return {};
+  if (sets.empty() || known().find(product, among)) return {};
   auto const gemm = LtGemm::make(library_problem(product));
   if (!gemm) return tl::make_unexpected(gemm.error());
-  auto const ways = ways_of(product, **gemm);
+  auto const ways = ways_of(product, **gemm, among);
   if (!ways) return tl::make_unexpected(ways.error());
   Clock clock;
   struct Tried {
@@ -259,7 +252,7 @@ Expected<void> time_ways(Product const& product, std::vector<ProductOperands> co
   if (has_guess) tried.front().least *= k_worth;
   auto const best = std::min_element(tried.begin(), tried.end(),
                                      [](auto const& a, auto const& b) { return a.least < b.least; });
-  known().keep(product, *best->way);
+  known().keep(product, among, *best->way);
   return {};
 }
 

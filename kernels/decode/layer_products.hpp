@@ -4,9 +4,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <optional>
 #include <vector>
 
 #include "kernels/cublaslt/gemm.hpp"
+#include "kernels/decode/layer_plan.hpp"
 #include "kernels/skinny_gemm_sm90/skinny_gemm.hpp"
 
 namespace tessera::decode {
@@ -26,28 +28,26 @@ struct ProductOperands {
   void* gated = nullptr;          ///< [rows][columns / 2], of a gated product
 };
 
-/// Enqueues a product by the library's first guess, or, if `timed`, by the way that time_ways() has found,
+/// Among what the fastest way was looked for; nothing: it was not, and products are the library's first
+/// guess.
+using Timed = std::optional<ProductsOf>;
+
+/// Enqueues a product by the library's first guess, or by the way that time_ways() has found among `timed`,
 /// where it has. E0533, or CUDA's error (E0511).
-Expected<void> multiply(Product const& product, ProductOperands const& operands, bool timed,
+Expected<void> multiply(Product const& product, ProductOperands const& operands, Timed timed,
                         cudaStream_t stream);
 
 /// Does multiply() enqueue our kernel? It begins before the launch before it is complete, lets the next one
 /// begin when that is complete and not before, and writes a gated product's SwiGLU to `gated`, and nothing to
 /// `to`.
-bool is_ours(Product const& product, bool timed);
+bool is_ours(Product const& product, Timed timed);
 
-/// Finds the fastest way for a product on this device, once in a process: of the library's algorithms and of
-/// our kernel's ways to cut it. `sets` are operands of the same sizes in turns, so that weights come from
-/// memory; what they point to is written. Products are timed in a graph, as steps run them, a gated one with
-/// its SwiGLU. Waits for the stream. A way that is less than 2 % faster than the library's first guess is not
-/// taken.
-Expected<void> time_ways(Product const& product, std::vector<ProductOperands> const& sets,
+/// Finds the fastest way for a product on this device, once in a process: among the library's algorithms, our
+/// kernel's ways to cut it, or both. `sets` are operands of the same sizes in turns, so that weights come
+/// from memory; what they point to is written. Products are timed in a graph, as steps run them, a gated one
+/// with its SwiGLU. Waits for the stream. A way that is less than 2 % faster than the library's first guess
+/// is not taken.
+Expected<void> time_ways(Product const& product, std::vector<ProductOperands> const& sets, ProductsOf among,
                          cudaStream_t stream);
-
-/// What time_ways() chooses from, for tests that want one or the other whatever is faster. What was found
-/// among others is not looked at: a decoder is used with what it was made with. Products that have no kernel
-/// of ours are the library's.
-enum class Offered { all, library, ours };
-void offer_ways(Offered offered);
 
 }  // namespace tessera::decode

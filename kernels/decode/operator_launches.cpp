@@ -22,7 +22,7 @@ Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, 
 }
 
 Expected<OperatorLaunches> OperatorLaunches::make(Model const& model, PackedWeights const& weights,
-                                                  RowBuffers const& buffers, int rows, bool timed,
+                                                  RowBuffers const& buffers, int rows, Timed timed,
                                                   cudaStream_t stream) {
   OperatorLaunches result;
   result.model_ = model, result.weights_ = weights, result.own_ = buffers;
@@ -55,7 +55,7 @@ ProductOperands OperatorLaunches::operands_of(LayerOperator product, int layer) 
 
 Expected<void> OperatorLaunches::multiply(cudaStream_t stream, LayerOperator product, int layer,
                                           int rows) const {
-  return decode::multiply(product_of(product, rows), operands_of(product, layer), is_timed(rows), stream);
+  return decode::multiply(product_of(product, rows), operands_of(product, layer), timed_ways(rows), stream);
 }
 
 Expected<void> OperatorLaunches::find_ways(int rows, cudaStream_t stream) const {
@@ -76,7 +76,7 @@ Expected<void> OperatorLaunches::find_ways(int rows, cudaStream_t stream) const 
       return ok;
     std::vector<ProductOperands> sets;
     for (int l = 0; l < model_.layers; ++l) sets.push_back(operands_of(product, l));
-    if (auto ok = time_ways(one, sets, stream); !ok) return ok;
+    if (auto ok = time_ways(one, sets, *timed_, stream); !ok) return ok;
   }
   return {};
 }

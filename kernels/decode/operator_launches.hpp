@@ -36,10 +36,10 @@ Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, 
 
 class OperatorLaunches {
  public:
-  /// Loads the products of so many rows, and times their ways if `timed` (time_ways()). E0533:
+  /// Loads the products of so many rows, and times their ways among `timed` (time_ways()). E0533:
   /// the library has no such product.
   static Expected<OperatorLaunches> make(Model const& model, PackedWeights const& weights,
-                                         RowBuffers const& buffers, int rows, bool timed,
+                                         RowBuffers const& buffers, int rows, Timed timed,
                                          cudaStream_t stream);
 
   /// Enqueues what makes `attended` of `qkv` in a layer.
@@ -57,9 +57,9 @@ class OperatorLaunches {
   /// Of an operator that is a product.
   Product product_of(LayerOperator which, int rows) const;
   /// Ways are those of as many rows as make() has timed: what is known of others may change at any time.
-  bool is_timed(int rows) const { return timed_ && rows == rows_; }
+  Timed timed_ways(int rows) const { return rows == rows_ ? timed_ : std::nullopt; }
   bool by_ours(LayerOperator which, int rows) const {
-    return is_ours(product_of(which, rows), is_timed(rows));
+    return is_ours(product_of(which, rows), timed_ways(rows));
   }
   ProductOperands operands_of(LayerOperator product, int layer) const;
   Expected<void> multiply(cudaStream_t stream, LayerOperator product, int layer, int rows) const;
@@ -69,7 +69,7 @@ class OperatorLaunches {
   PackedWeights weights_;
   RowBuffers own_;
   int rows_ = 0;  ///< of make()
-  bool timed_ = false;
+  Timed timed_;
 };
 
 }  // namespace tessera::decode

@@ -2,7 +2,6 @@
 // Steps by a launch for each operator: whole small decoders beside the plain one.
 #include "decode_gpu/own_stream.hpp"
 #include "decode_gpu/setting.hpp"
-#include "kernels/decode/layer_products.hpp"
 #include "kernels/decode/token_roles.hpp"
 #include "src/bench/machine_of_gpu.hpp"
 
@@ -49,19 +48,16 @@ TEST(DecodeLaunched, Batches) {
 }
 /// Products by our kernel alone, and by the library alone, whichever is faster: norms begin early or late
 /// with them, and SwiGLU is in a product or behind it.
-class DecodeProducts : public testing::TestWithParam<Offered> {
- protected:
-  void SetUp() override { offer_ways(GetParam()); }
-  void TearDown() override { offer_ways(Offered::all); }
-};
-INSTANTIATE_TEST_SUITE_P(DecodeLaunched, DecodeProducts, testing::Values(Offered::library, Offered::ours));
+class DecodeProducts : public testing::TestWithParam<ProductsOf> {};
+INSTANTIATE_TEST_SUITE_P(DecodeLaunched, DecodeProducts,
+                         testing::Values(ProductsOf::library, ProductsOf::ours));
 TEST_P(DecodeProducts, OfOneKind) {
   using namespace reference;
   for (auto const& model : {small_model(), with_norms(with_biases(small_model(128, 2, 2))), small_gpt2()})
     for (int const batch : {2, 16, 40}) {
       SCOPED_TRACE(model.name + ", " + std::to_string(batch) + " sequences");
       auto s = setting(model, prompts_of(batch, 50));
-      s.prompt_rows = 0, s.steps = 8;
+      s.prompt_rows = 0, s.steps = 8, s.products_of = GetParam();
       check(s);
     }
 }
@@ -72,6 +68,7 @@ TEST_P(DecodeProducts, ReplaysAreEqual) {
   OwnStream const stream;
   Options options;
   options.batch = 16, options.capacity = 160, options.steps = StepBy::launches;
+  options.products_of = GetParam();
   auto const prompts = prompts_of(options.batch, 50);
   auto decoder = Decoder::make(weights.model, on_device.weights, options, stream);
   ASSERT_OK(decoder);

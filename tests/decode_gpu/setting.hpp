@@ -16,6 +16,7 @@ struct Setting {
   int steps = 12;  ///< behind the longest prompt
   int prompt_rows = 1;
   StepBy by = StepBy::persistent;
+  ProductsOf products_of = ProductsOf::all;
   Cut cut = {};
   bool head_starts_early = false;
   int page = 0;  ///< positions of a page; 0: no pages
@@ -56,7 +57,7 @@ inline void check(Setting const& s) {
   options.capacity = capacity_of(s);
   options.prompt_rows = s.prompt_rows;
   options.cut = s.cut;
-  options.steps = s.by;
+  options.steps = s.by, options.products_of = s.products_of;
   options.keep_logits = true;
   options.head_starts_early = s.head_starts_early;
   Paging const paging(options.batch, options.capacity, s.page);

