@@ -289,7 +289,9 @@ bool clusters_fit(LaunchedAttention const& problem) {
   int clusters = 0;
   auto const error =
       with_kernel(problem.head_size, blocks_of(problem), [&](auto* kernel, int bytes, int warps) {
-        gpu::LaunchConfiguration const launch(shape_of(problem, bytes, warps, true), nullptr);
+        auto shape = shape_of(problem, bytes, warps, true);
+        shape.programmatic = false;  // nothing of it counts here
+        gpu::LaunchConfiguration const launch(shape, nullptr);
         return cudaOccupancyMaxActiveClusters(&clusters, kernel, launch.get());
       });
   (void)cudaGetLastError();  // what cannot be asked does not fit
