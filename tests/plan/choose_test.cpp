@@ -307,14 +307,15 @@ TEST(Choose, plans_llama_in_a_second) {
   auto const machine = tessera::machine("h200");
   ASSERT_TRUE(machine);
 #ifdef NDEBUG
-  double const bound = 2;  // a second on a usual core; others slow down the core that this runs on
+  double const bound = 1;
 #else
   double const bound = 30;
 #endif
   auto const choice = [&] {
     return choose(examples::llama_mlp(2048), shipped_kernels(), *machine, simulated(*machine));
   };
-  auto const seconds = support::least_seconds(bound, [&] { (void)choice(); });
+  auto const seconds = support::least_seconds(
+      bound, [&] { (void)choice(); }, 20);  // near the bound on a core that others slow down
   EXPECT_LT(seconds, bound);
   auto const plan = choice();
   ASSERT_TRUE(plan) << to_text(plan.error());
