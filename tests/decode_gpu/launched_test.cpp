@@ -32,6 +32,7 @@ void check_many(Setting s) {
   constexpr int k_most_sms = 144;
   s.cut.splits = k_most_splits;
   for (int const more_than : {k_most_sms, 2 * k_most_sms}) {
+    s.beside_mean = more_than > k_most_sms;
     while (s.cut.splits * static_cast<int>(s.prompts.size()) * s.model.kv_heads <= more_than)
       s.prompts.push_back(prompt_of(3, static_cast<int>(s.prompts.size())));
     check(s);

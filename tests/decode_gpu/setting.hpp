@@ -14,6 +14,9 @@ struct Setting {
   Model model = reference::small_model();
   std::vector<std::vector<int>> prompts = {{5, 17, 300}};
   int steps = 12;  ///< behind the longest prompt
+  /// A reference in bf16 may be right by luck for one of many sequences: that one may be off by twice what
+  /// they are on average.
+  bool beside_mean = false;
   int prompt_rows = 1;
   StepBy by = StepBy::persistent;
   ProductsOf products_of = ProductsOf::all;
@@ -99,9 +102,9 @@ inline void check(Setting const& s) {
         ASSERT_EQ(all.back(), reference::most_likely(found[i])) << "step " << step << ", sequence " << i;
       }
     }
-    // Of one sequence a reference in bf16 may be right by luck: then it may be off by twice what others are.
-    double const mean =
-        std::accumulate(of_bf16.begin(), of_bf16.end(), 0.0) / static_cast<double>(of_bf16.size());
+    double const mean = s.beside_mean ? std::accumulate(of_bf16.begin(), of_bf16.end(), 0.0) /
+                                            static_cast<double>(of_bf16.size())
+                                      : 0;
     for (std::size_t i = 0; i < errors.size(); ++i) {
       ASSERT_LE(errors[i], 2 * std::max(of_bf16[i], mean) + 2e-3)
           << "step " << step << ", sequence " << i << ", bf16 is off by " << of_bf16[i] << ", by " << mean
