@@ -116,11 +116,10 @@ bool parse_rings(char const* text, std::vector<Rings>& to) {
   return !to.empty();
 }
 std::string to_string(Rings const& r) {
-  std::string const pages = (r.page > 0 ? ", pages of " + std::to_string(r.page) : "") +
-                            (r.by == 1   ? ", persistent"
-                             : r.by == 2 ? ", all by launches"
-                             : r.by == 3 ? ", all by launches, cuBLASLt's products"
-                                         : "");
+  constexpr char const* k_ways[] = {"", ", persistent", ", all by launches",
+                                    ", all by launches, cuBLASLt's products"};
+  std::string const pages =
+      (r.page > 0 ? ", pages of " + std::to_string(r.page) : "") + k_ways[std::clamp(r.by, 0, 3)];
   if (r.kilobytes == 0) return "rings of the decoder's choice" + pages;
   auto const or_none = [](char const* what, int number) {
     return number > 0 ? ", " + std::string(what) + " " + std::to_string(number) : std::string();

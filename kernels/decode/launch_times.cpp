@@ -71,9 +71,9 @@ struct Launches {
       case LayerOperator::attention: return attention();
       case LayerOperator::out: return product(m.hidden, m.attended(), k_added);
       case LayerOperator::gate_up:
+        if (m.gelu) return product(m.intermediate, m.hidden, k_rounded);
         return is_gated() ? ours(2 * m.intermediate, m.hidden, k_gated)
-                          : (m.gelu ? product(m.intermediate, m.hidden, k_rounded)
-                                    : library(2 * m.intermediate, m.hidden, k_rounded));
+                          : library(2 * m.intermediate, m.hidden, k_rounded);
       case LayerOperator::activation: return is_gated() ? 0 : activation();
       case LayerOperator::down: break;
     }

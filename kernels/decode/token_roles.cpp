@@ -183,9 +183,9 @@ Expected<TokenLaunches> token_launches(Model const& model, int batch, int cached
 
 namespace {
 
-/// What a persistent layer takes beyond what is simulated. Which boundary it is, nobody has looked; where
-/// weights take long to read it does not show.
-double unknown_ns(Model const& m, MachineProfile const& machine, TokenCosts const& costs) {
+/// What a persistent layer takes beyond what is simulated, where its weights are read fast. Which boundary
+/// takes it is not known.
+double small_layer_ns(Model const& m, MachineProfile const& machine, TokenCosts const& costs) {
   constexpr double k_small_ns = 8e3, k_hidden_ns = 24e3;
   double const numbers = double(m.hidden) * (m.qkv_features() + m.attended()) +
                          double(m.hidden) * m.intermediate * (m.mlp_rows() + 1);
@@ -211,7 +211,7 @@ Expected<TokenPrediction> predict_by_numbers(Model const& model, int batch, int 
     auto layers = simulate_layers(launches.layers, launches.layers_machine);
     if (!layers) return tl::make_unexpected(layers.error());
     result.layers_us =
-        (gap_ns(machine) + layers->total_ns + model.layers * unknown_ns(model, machine, costs)) / 1e3;
+        (gap_ns(machine) + layers->total_ns + model.layers * small_layer_ns(model, machine, costs)) / 1e3;
     result.layers = std::move(*layers);
   }
   result.head_launched = head_launched(by, batch);
