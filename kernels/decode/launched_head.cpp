@@ -7,7 +7,7 @@
 
 namespace tessera::decode {
 
-Product LaunchedHead::product() const {
+LaunchedProduct LaunchedHead::product() const {
   return {end_.sequences, model_.vocabulary, model_.hidden, Result::fp32};
 }
 

@@ -21,7 +21,7 @@ class LaunchedHead {
   Expected<void> find(cudaStream_t stream, float const* shift) const;
 
  private:
-  Product product() const;
+  LaunchedProduct product() const;
   ProductOperands operands() const;
 
   Model model_;

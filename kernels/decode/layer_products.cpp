@@ -30,7 +30,7 @@ constexpr float k_worth = 0.98f;        ///< of the first guess's time
 
 /// Products of a sample, each of other weights than the one before: some 200 microseconds of them, and no
 /// less than two.
-int products_of_sample(Product const& product) {
+int products_of_sample(LaunchedProduct const& product) {
   if (product.rows > k_few_rows) return 2;
   double const bytes = 2.0 * product.columns * product.depth;
   return bytes <= 64e6 ? 32 : bytes <= 256e6 ? 8 : 2;
@@ -41,20 +41,20 @@ using Way = std::variant<LtAlgorithm, skinny_gemm::Config>;
 /// Ways that have been timed, by device and among what, until the process ends.
 class Known {
  public:
-  std::optional<Way> find(Product const& product, Timed timed) const {
+  std::optional<Way> find(LaunchedProduct const& product, Timed timed) const {
     if (!timed) return std::nullopt;
     std::lock_guard const lock(mutex_);
     auto const found = all_.find(key(product, *timed));
     return found == all_.end() ? std::nullopt : std::optional(found->second);
   }
-  void keep(Product const& product, ProductsOf among, Way const& way) {
+  void keep(LaunchedProduct const& product, ProductsOf among, Way const& way) {
     std::lock_guard const lock(mutex_);
     all_.try_emplace(key(product, among), way);
   }
 
  private:
-  using Key = std::tuple<int, ProductsOf, Product>;
-  static Key key(Product const& product, ProductsOf among) {
+  using Key = std::tuple<int, ProductsOf, LaunchedProduct>;
+  static Key key(LaunchedProduct const& product, ProductsOf among) {
     int device = 0;
     (void)cudaGetDevice(&device);
     return {device, among, product};
@@ -67,7 +67,7 @@ Known& known() {
   return all;
 }
 
-cudaError_t run(Product const& product, LtGemm const& gemm, Way const& way, ProductOperands const& o,
+cudaError_t run(LaunchedProduct const& product, LtGemm const& gemm, Way const& way, ProductOperands const& o,
                 cudaStream_t stream) {
   if (auto const* const ours = std::get_if<skinny_gemm::Config>(&way))
     return skinny_gemm::launch(
@@ -80,15 +80,15 @@ cudaError_t run(Product const& product, LtGemm const& gemm, Way const& way, Prod
 }
 
 /// With the SwiGLU of a gated product, which the library does not have.
-cudaError_t run_whole(Product const& product, LtGemm const& gemm, Way const& way, ProductOperands const& o,
-                      cudaStream_t stream) {
+cudaError_t run_whole(LaunchedProduct const& product, LtGemm const& gemm, Way const& way,
+                      ProductOperands const& o, cudaStream_t stream) {
   if (auto const error = run(product, gemm, way, o, stream); error != cudaSuccess) return error;
   if (product.result != Result::gated || std::holds_alternative<skinny_gemm::Config>(way)) return cudaSuccess;
   return kernels::swiglu(o.to, o.gated, product.rows, product.columns / 2, gpu::ElementType::bf16, stream);
 }
 
 /// The library's first, its first guess in front.
-Expected<std::vector<Way>> ways_of(Product const& product, LtGemm const& gemm, ProductsOf among) {
+Expected<std::vector<Way>> ways_of(LaunchedProduct const& product, LtGemm const& gemm, ProductsOf among) {
   std::vector<Way> result;
   auto const& all = gemm.algorithms();
   auto const most = product.rows <= k_few_rows ? k_most_tried_short : k_most_tried;
@@ -176,14 +176,14 @@ class Clock {
 
 }  // namespace
 
-cublaslt::LtProblem library_problem(Product const& product) {
+cublaslt::LtProblem library_problem(LaunchedProduct const& product) {
   LtProblem result;
   result.rows = product.rows, result.columns = product.columns, result.depth = product.depth;
   result.wide = product.result == Result::fp32 || product.result == Result::added;
   return result;
 }
 
-Expected<void> multiply(Product const& product, ProductOperands const& operands, Timed timed,
+Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& operands, Timed timed,
                         cudaStream_t stream) {
   auto const gemm = LtGemm::make(library_problem(product));
   if (!gemm) return tl::make_unexpected(gemm.error());
@@ -192,13 +192,13 @@ Expected<void> multiply(Product const& product, ProductOperands const& operands,
   return check_call(run(product, **gemm, way, operands, stream), "a product");
 }
 
-bool is_ours(Product const& product, Timed timed) {
+bool is_ours(LaunchedProduct const& product, Timed timed) {
   auto const way = known().find(product, timed);
   return way && std::holds_alternative<skinny_gemm::Config>(*way);
 }
 
-Expected<void> time_ways(Product const& product, std::vector<ProductOperands> const& sets, ProductsOf among,
-                         cudaStream_t stream) {
+Expected<void> time_ways(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
+                         ProductsOf among, cudaStream_t stream) {
   if (sets.empty() || known().find(product, among)) return {};
   auto const gemm = LtGemm::make(library_problem(product));
   if (!gemm) return tl::make_unexpected(gemm.error());

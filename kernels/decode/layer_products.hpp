@@ -14,10 +14,10 @@
 namespace tessera::decode {
 
 /// input * weights^T, of any number of rows.
-using Product = skinny_gemm::Problem;
+using LaunchedProduct = skinny_gemm::Problem;
 using skinny_gemm::Result;
 /// The same for the library, which leaves the SwiGLU of a gated product to another launch.
-cublaslt::LtProblem library_problem(Product const& product);
+cublaslt::LtProblem library_problem(LaunchedProduct const& product);
 
 /// Arrays of a product, in device memory.
 struct ProductOperands {
@@ -34,20 +34,20 @@ using Timed = std::optional<ProductsOf>;
 
 /// Enqueues a product by the library's first guess, or by the way that time_ways() has found among `timed`,
 /// where it has. E0533, or CUDA's error (E0511).
-Expected<void> multiply(Product const& product, ProductOperands const& operands, Timed timed,
+Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& operands, Timed timed,
                         cudaStream_t stream);
 
 /// Does multiply() enqueue our kernel? It begins before the launch before it is complete, lets the next one
 /// begin when that is complete and not before, and writes a gated product's SwiGLU to `gated`, and nothing to
 /// `to`.
-bool is_ours(Product const& product, Timed timed);
+bool is_ours(LaunchedProduct const& product, Timed timed);
 
 /// Finds the fastest way for a product on this device, once in a process: among the library's algorithms, our
 /// kernel's ways to cut it, or both. `sets` are operands of the same sizes in turns, so that weights come
 /// from memory; what they point to is written. Products are timed in a graph, as steps run them, a gated one
 /// with its SwiGLU. Waits for the stream. A way that is less than 2 % faster than the library's first guess
 /// is not taken.
-Expected<void> time_ways(Product const& product, std::vector<ProductOperands> const& sets, ProductsOf among,
-                         cudaStream_t stream);
+Expected<void> time_ways(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
+                         ProductsOf among, cudaStream_t stream);
 
 }  // namespace tessera::decode

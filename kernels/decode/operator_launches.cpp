@@ -31,7 +31,7 @@ Expected<OperatorLaunches> OperatorLaunches::make(Model const& model, PackedWeig
   return result;
 }
 
-Product OperatorLaunches::product_of(LayerOperator which, int rows) const {
+LaunchedProduct OperatorLaunches::product_of(LayerOperator which, int rows) const {
   auto const& m = model_;
   switch (which) {
     case LayerOperator::qkv: return {rows, m.qkv_features(), m.hidden, Result::bf16};

@@ -55,7 +55,7 @@ class OperatorLaunches {
 
  private:
   /// Of an operator that is a product.
-  Product product_of(LayerOperator which, int rows) const;
+  LaunchedProduct product_of(LayerOperator which, int rows) const;
   /// Ways are those of as many rows as make() has timed: what is known of others may change at any time.
   Timed timed_ways(int rows) const { return rows == rows_ ? timed_ : std::nullopt; }
   bool by_ours(LayerOperator which, int rows) const {
