@@ -24,9 +24,6 @@ set(TESSERA_LONG_UNDER_SANITIZERS
   Cuts.LongChainsArePlannedInSeconds
   Deal.RandomStagesAreDealtEvenlyAndInOrder
   Decode.BiasesAndNormsAreTheModels
-  Decode.PredictsAShare
-  Decode.PredictsATokenWithoutAGpu
-  Decode.PredictsStepsByLaunches
   DecodeDraw.TheSearchTellsTokensApart
   DecodePlan.AnyNumberOfLayersIsOnePeriodWithoutWaitsForReaders
   DecodePrompts.AtRandom
@@ -130,6 +127,9 @@ set(TESSERA_LONG_UNDER_SANITIZERS
   Sweep.SharesMakeTheWhole
   TileMap.AgreesWithEnumeration
   TileOperators.attention_matches_brute_force
+  TokenPrediction.PredictsAShare
+  TokenPrediction.PredictsATokenWithoutAGpu
+  TokenPrediction.PredictsStepsByLaunches
   TokenPrediction.GrowsWithWhatIsRead
   TokenPrediction.IsNearTheRecordOfAnotherModel
   TokenPrediction.OfShares
