@@ -15,18 +15,14 @@ namespace tessera::decode {
 template <class Element, int HeadSize, int Warps, class Arguments>
 __device__ void join_in_cluster(Arguments const& a, AttentionTile const& tile, float const* sums,
                                 float2* weights) {
-  constexpr int pitch = attention_pitch(HeadSize), threads = 32 * Warps;
+  constexpr int threads = 32 * Warps;
   int const results = a.group * HeadSize;
   auto* const part_weights = weights + Warps * a.group;
   auto* const part = reinterpret_cast<float*>(part_weights + a.group);
   for (int i = static_cast<int>(threadIdx.x); i < results; i += threads) {
-    int const query = i / HeadSize, d = i % HeadSize;
-    Joined joined;
-#pragma unroll
-    for (int w = 0; w < Warps; ++w)
-      joined.add(weights[w * a.group + query], sums[(w * a.group + query) * pitch + d]);
+    auto const joined = join_warps<HeadSize, Warps>(sums, weights, a.group, i);
     part[i] = joined.sum;
-    if (d == 0) part_weights[query] = make_float2(joined.most, joined.total);
+    if (i % HeadSize == 0) part_weights[i / HeadSize] = make_float2(joined.most, joined.total);
   }
   __syncwarp();
   cluster_arrive();

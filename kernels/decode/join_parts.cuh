@@ -26,12 +26,22 @@ __device__ float2* store_sums(AttentionWarp<Element, HeadSize>& state, int group
   return weights;
 }
 
+/// Result `i` of what the block's warps have, [query][HeadSize], as store_sums() has left it.
+template <int HeadSize, int Warps>
+__device__ Joined join_warps(float const* sums, float2 const* weights, int group, int i) {
+  int const query = i / HeadSize, d = i % HeadSize;
+  Joined joined;
+#pragma unroll
+  for (int w = 0; w < Warps; ++w)
+    joined.add(weights[w * group + query], sums[(w * group + query) * attention_pitch(HeadSize) + d]);
+  return joined;
+}
+
 /// All threads that compute, behind a barrier. `Arguments`: AttentionArguments, or what has the same output,
 /// parts and counters.
 template <class Element, int HeadSize, int Warps, class Arguments, class Computer>
 __device__ void join_parts(Arguments const& a, AttentionTile const& tile, Computer& computer,
                            float const* sums, float2 const* weights) {
-  constexpr int pitch = attention_pitch(HeadSize);
   int const pair = tile.sequence * a.kv_heads + tile.head;
   int const results = a.group * HeadSize, first = pair * a.splits, part = first + tile.split;
   auto* const output = static_cast<Element*>(a.output) + static_cast<long long>(pair) * results;
@@ -40,17 +50,13 @@ __device__ void join_parts(Arguments const& a, AttentionTile const& tile, Comput
           ? reinterpret_cast<float2*>(a.parts + static_cast<long long>(a.tiles()) * a.group * HeadSize)
           : nullptr;
   for (int i = static_cast<int>(threadIdx.x); i < results; i += Computer::threads) {
-    int const query = i / HeadSize, d = i % HeadSize;
-    Joined joined;
-#pragma unroll
-    for (int w = 0; w < Warps; ++w)
-      joined.add(weights[w * a.group + query], sums[(w * a.group + query) * pitch + d]);
+    auto const joined = join_warps<HeadSize, Warps>(sums, weights, a.group, i);
     if (of_parts == nullptr) {
       output[i] = static_cast<Element>(joined.sum / joined.total);
       continue;
     }
     a.parts[static_cast<long long>(part) * results + i] = joined.sum;
-    if (d == 0) of_parts[part * a.group + query] = make_float2(joined.most, joined.total);
+    if (i % HeadSize == 0) of_parts[part * a.group + i / HeadSize] = make_float2(joined.most, joined.total);
   }
   if (of_parts == nullptr) return;
   if (!last_to_arrive(computer, a.arrived + pair, static_cast<unsigned>(a.splits))) return;
