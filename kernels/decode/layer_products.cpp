@@ -14,6 +14,7 @@
 
 #include "kernels/decode/device_memory.hpp"
 #include "kernels/swiglu/swiglu.hpp"
+#include "src/gpu/context_sms.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -96,6 +97,7 @@ Expected<std::vector<Way>> ways_of(LaunchedProduct const& product, LtGemm const&
   int device = 0, sms = 0;
   (void)cudaGetDevice(&device);
   (void)cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  if (int const here = gpu::context_sms(); here > 0) sms = std::min(sms, here);
   auto const ours = skinny_gemm::configs(product, sms);
   if (ours.empty() || among == ProductsOf::library) return result;
   if (among == ProductsOf::ours) result.clear();
