@@ -146,7 +146,7 @@ Expected<void> Decoder::State::enqueue_head(cudaStream_t stream, bool behind_lay
   auto const find = [&] {
     if (!launched_head) return head_launch.launch(stream, 1);
     return launched_head->find(stream,
-                               launched_layers && behind_layers ? launched_layers->last_shift() : nullptr);
+                               launched_layers && behind_layers ? launched_layers->end() : LayersEnd{});
   };
   if (auto ok = find(); !ok) return ok;
   if (end.draws)
@@ -195,20 +195,21 @@ Expected<void> Decoder::feed(cudaStream_t stream, int const* tokens) {
                     "taking in tokens");
 }
 
-Expected<void> Decoder::State::capture(Decoder& decoder) {
+Expected<void> Decoder::State::capture(Decoder& decoder, int steps, cudaGraphExec_t& graph) {
   if (graph != nullptr) return {};
   CaptureStream own;
   auto const stream = own.begin();
   if (!stream) return tl::make_unexpected(stream.error());
   capturing = true;
-  auto const done = decoder.step(*stream);
+  Expected<void> done;
+  for (int i = 0; i < steps && done; ++i) done = decoder.step(*stream);
   capturing = false;
   cudaGraph_t captured = nullptr;
   auto error = cudaStreamEndCapture(*stream, &captured);
   if (done && error == cudaSuccess) error = cudaGraphInstantiate(&graph, captured, 0);
   if (captured != nullptr) cudaGraphDestroy(captured);
   if (!done) return done;
-  return check_call(error, "capturing a step");
+  return check_call(error, "capturing steps");
 }
 
 Expected<void> Decoder::State::check_begun() const {
@@ -230,8 +231,11 @@ Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
   auto& s = *state_;
   if (auto ok = s.settle(stream); !ok) return ok;
   if (auto ok = s.check_steps(steps); !ok) return ok;
+  if (steps >= k_steps_together)
+    if (auto ok = s.capture(*this, k_steps_together, s.many_steps); !ok) return ok;
+  if (steps % k_steps_together > 0)
+    if (auto ok = s.capture(*this, 1, s.one_step); !ok) return ok;
   if (steps == 0) return {};
-  if (auto ok = s.capture(*this); !ok) return ok;
   bool begins = false;
   auto const ok = s.replay(stream, steps, begins);
   if (!ok && begins) s.begun.clear();  // some steps may have been enqueued
@@ -245,7 +249,11 @@ Expected<void> Decoder::State::replay(cudaStream_t stream, int steps, bool& begi
   auto const enqueue = [this, &begins, steps](GpuStream in) {
     begins = true;
     auto error = cudaSuccess;
-    for (int i = 0; i < steps && error == cudaSuccess; ++i) error = cudaGraphLaunch(graph, in);
+    for (int left = steps; left > 0 && error == cudaSuccess;) {
+      bool const many = left >= k_steps_together;
+      error = cudaGraphLaunch(many ? many_steps : one_step, in);
+      left -= many ? k_steps_together : 1;
+    }
     return static_cast<int>(error);
   };
   layers_alone = false;

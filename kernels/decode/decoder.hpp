@@ -101,6 +101,9 @@ struct Sequence {
 
 enum class Part { all, layers, head };
 
+/// Steps of a graph that decode() replays, of as many steps and more.
+constexpr int k_steps_together = 8;
+
 class Decoder {
  public:
   /// Device memory that make() takes at most, in bytes, beside `weights` and times of tiles.
@@ -121,15 +124,15 @@ class Decoder {
   Expected<void> prefill(cudaStream_t stream);
   /// begin(), and prefill().
   Expected<void> prefill(cudaStream_t stream, std::vector<std::vector<int>> const& prompts);
-  /// Enqueues so many steps. In each, every sequence reads one token, of its prompt while there is one left,
-  /// else the one just found, and the next one is found: the most likely (of equal ones the lowest), or one
-  /// that is drawn.
+  /// Enqueues so many steps, k_steps_together to a graph while there are as many. In each, every sequence
+  /// reads one token, of its prompt while there is one left, else the one just found, and the next one is
+  /// found: the most likely (of equal ones the lowest), or one that is drawn.
   Expected<void> decode(cudaStream_t stream, int steps);
   /// Enqueues that the next step reads these, [sequence] in device memory, in place of what was found: for
   /// callers that choose tokens by logits() themselves. May be captured. What is no token is not read, and
   /// tokens() refuses (E0566).
   Expected<void> feed(cudaStream_t stream, int const* tokens);
-  /// One step, or a part of it for who measures; may be captured. decode() replays a graph of it. A sequence
+  /// One step, or a part of it for who measures; may be captured. decode() replays graphs of it. A sequence
   /// that has no room left reads its last token again, and changes nothing.
   Expected<void> step(cudaStream_t stream, Part part = Part::all);
   /// Of steps by launches one operator alone, of all layers one behind the other; may be captured. For who

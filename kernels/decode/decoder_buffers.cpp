@@ -26,6 +26,8 @@ LaunchedBuffers launched_places(Pieces& pieces, Model const& m, Options const& o
   rows.stream = b.layer.stream, rows.normed = b.layer.y;
   rows.qkv = b.layer.qkv, rows.attended = b.layer.attended, rows.h = b.layer.h;
   if (by_launches(o) && !m.gelu) rows.gate_up = pieces.take(4 * times(o.batch, m.intermediate));
+  if (by_launches(o))
+    rows.squares = pieces.take<float>(4 * times(o.batch, m.hidden / skinny_gemm::k_squares_block + 1));
   rows.workspace = pass_rows_of(o) > 0 ? b.pass.rows.workspace : pieces.take(cublaslt::workspace_bytes);
   result.parts = b.parts, result.arrived = b.arrived;
   return result;

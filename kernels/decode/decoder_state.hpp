@@ -37,9 +37,9 @@ struct Decoder::State {
   std::optional<LaunchedHead> launched_head;      ///< and of the other
   std::optional<PromptReader> prompts;
   std::optional<PromptPass> pass;
-  cudaGraphExec_t graph = nullptr;
-  bool capturing = false;      ///< a graph of its own
-  bool replayed = false;       ///< such a launch is in a graph of the caller's
+  cudaGraphExec_t one_step = nullptr, many_steps = nullptr;  ///< graphs, captured when they are asked for
+  bool capturing = false;                                    ///< a graph of its own
+  bool replayed = false;                                     ///< such a launch is in a graph of the caller's
   bool layers_alone = false;   ///< the last thing that was enqueued is layers without their head
   cudaEvent_t last = nullptr;  ///< behind the last launch that no persistent one knows of; none yet: not made
   std::vector<Sequence> begun;  ///< empty: begin() comes first
@@ -49,7 +49,8 @@ struct Decoder::State {
   ~State() {
     // Steps by launches may still run: as chains do, wait for them before memory is given back.
     if (last != nullptr || replayed) (void)wait_for_others();
-    if (graph != nullptr) cudaGraphExecDestroy(graph);
+    for (auto* const graph : {one_step, many_steps})
+      if (graph != nullptr) cudaGraphExecDestroy(graph);
     if (last != nullptr) cudaEventDestroy(last);
   }
 
@@ -66,7 +67,8 @@ struct Decoder::State {
   Expected<void> make_pass(cudaStream_t stream);
   /// Is what is left of prompts read by a pass?
   bool takes_pass(std::vector<Positions> const& unread) const;
-  Expected<void> capture(Decoder& decoder);
+  /// `graph` of so many steps, unless there is one.
+  Expected<void> capture(Decoder& decoder, int steps, cudaGraphExec_t& graph);
   Expected<void> check_sequence(Sequence const& sequence) const;
   Expected<void> check_begun() const;
   Expected<void> check_steps(int steps) const;

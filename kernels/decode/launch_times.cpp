@@ -39,17 +39,27 @@ struct Launches {
   double bytes_of(double columns, double depth, double to) const {
     return 2 * columns * depth + batch * (2 * depth + to * columns);
   }
-  bool has_ours(int columns, int depth) const { return skinny_gemm::supports({batch, columns, depth}); }
-  double product(int columns, int depth, double to) const {
-    double const by_library = library(columns, depth, to);
-    return has_ours(columns, depth) ? std::min(by_library, ours(columns, depth, to)) : by_library;
+  bool by_ours(int columns, int depth, double to) const {
+    return skinny_gemm::supports({batch, columns, depth}) &&
+           ours(columns, depth, to) <= library(columns, depth, to);
   }
-  /// Does our kernel make gate and up, and SwiGLU of them?
-  bool is_gated() const {
-    int const columns = 2 * model.intermediate;
-    return !model.gelu && has_ours(columns, model.hidden) &&
-           ours(columns, model.hidden, k_gated) <=
-               library(columns, model.hidden, k_rounded) + activation() + costs.between_us;
+  double product(int columns, int depth, double to) const {
+    return by_ours(columns, depth, to) ? ours(columns, depth, to) : library(columns, depth, to);
+  }
+  int mlp_columns() const { return model.mlp_rows() * model.intermediate; }
+  double of_mlp() const { return model.gelu ? k_rounded : k_gated; }
+  /// Does our kernel make what goes to `down`, with SwiGLU or GeLU?
+  bool is_activated() const {
+    return skinny_gemm::supports({batch, mlp_columns(), model.hidden}) &&
+           ours(mlp_columns(), model.hidden, of_mlp()) <=
+               library(mlp_columns(), model.hidden, k_rounded) + activation() + costs.between_us;
+  }
+  bool is_down_ours() const { return by_ours(model.hidden, model.intermediate, k_added); }
+  /// Do the products around a norm do it? That of the first layer is a launch all the same.
+  bool is_in_products(LayerOperator norm) const {
+    return norm == LayerOperator::norm
+               ? is_down_ours() && by_ours(model.qkv_features(), model.hidden, k_rounded)
+               : by_ours(model.hidden, model.attended(), k_added) && is_activated();
   }
   double norm() const { return costs.short_us + costs.norm_us_per_mb * megabytes(model.hidden, 6); }
   double attention() const {
@@ -66,21 +76,20 @@ struct Launches {
     auto const& m = model;
     switch (which) {
       case LayerOperator::norm:
-      case LayerOperator::mlp_norm: return norm();
+      case LayerOperator::mlp_norm: return is_in_products(which) ? 0 : norm();
       case LayerOperator::qkv: return product(m.qkv_features(), m.hidden, k_rounded);
       case LayerOperator::attention: return attention();
       case LayerOperator::out: return product(m.hidden, m.attended(), k_added);
       case LayerOperator::gate_up:
-        if (m.gelu) return product(m.intermediate, m.hidden, k_rounded);
-        return is_gated() ? ours(2 * m.intermediate, m.hidden, k_gated)
-                          : library(2 * m.intermediate, m.hidden, k_rounded);
-      case LayerOperator::activation: return is_gated() ? 0 : activation();
+        return is_activated() ? ours(mlp_columns(), m.hidden, of_mlp())
+                              : library(mlp_columns(), m.hidden, k_rounded);
+      case LayerOperator::activation: return is_activated() ? 0 : activation();
       case LayerOperator::down: break;
     }
     return product(m.hidden, m.intermediate, k_added);
   }
   /// Logits are written by the product, and read once more.
-  double head() const {
+  double head(bool behind_launches) const {
     constexpr double k_logit = 4;
     double const logits = double(batch) * model.vocabulary;
     double const weights = 2.0 * model.vocabulary * model.hidden;
@@ -88,8 +97,10 @@ struct Launches {
         costs.product_us + costs.head_us + weights / (costs.head_bandwidth * bytes_per_us);
     double const by_ours = costs.ours_us + costs.ours_us_per_row * batch + costs.head_us +
                            weights / (costs.ours_head_bandwidth * bytes_per_us);
-    bool const faster = has_ours(model.vocabulary, model.hidden) && by_ours < by_library;
-    return norm() + costs.short_us + (faster ? by_ours : by_library) + 2 * k_logit * logits / bytes_per_us +
+    skinny_gemm::Problem const product{batch, model.vocabulary, model.hidden, skinny_gemm::Result::fp32};
+    bool const is_ours = skinny_gemm::supports(product) && by_ours <= by_library;
+    return (is_ours && behind_launches && is_down_ours() ? 0 : norm()) + costs.short_us +
+           (is_ours ? by_ours : by_library) + 2 * k_logit * logits / bytes_per_us +
            costs.us_per_mlogits * logits / 1e6;
   }
 };
@@ -105,7 +116,8 @@ LaunchedToken predict_launches(Model const& model, int batch, int cached, Machin
     result.operators.push_back({operator_name(which), us});
     result.layers_us += model.layers * (us + (us > 0 ? costs.between_us : 0));
   }
-  result.head_us = launches.head();
+  if (launches.is_in_products(LayerOperator::norm)) result.layers_us += launches.norm() + costs.between_us;
+  result.head_us = launches.head(true), result.lone_head_us = launches.head(false);
   return result;
 }
 

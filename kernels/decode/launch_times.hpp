@@ -39,6 +39,7 @@ struct LaunchCosts {
 struct LaunchedToken {
   std::vector<OperatorAlone> operators;  ///< of a layer; 0 us: in the operator before it
   double layers_us = 0, head_us = 0;
+  double lone_head_us = 0;  ///< of a head behind persistent layers
 
   double token_us() const { return layers_us + head_us; }
 };

@@ -37,10 +37,14 @@ Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights cons
   return result;
 }
 
-Expected<void> LaunchedHead::find(cudaStream_t stream, float const* shift) const {
-  if (auto ok = norm_rows(model_, rows_, end_.sequences, shift, is_ours(product(), timed_), stream); !ok)
+Expected<void> LaunchedHead::find(cudaStream_t stream, LayersEnd const& end) const {
+  bool const ours = is_ours(product(), timed_);
+  auto of_product = operands();
+  if (ours && end.norm.squares != nullptr)
+    of_product.norm = end.norm;
+  else if (auto ok = norm_rows(model_, rows_, end_.sequences, end.shift, ours, stream); !ok)
     return ok;
-  if (auto ok = multiply(product(), operands(), timed_, stream); !ok) return ok;
+  if (auto ok = multiply(product(), of_product, timed_, stream); !ok) return ok;
   return check_call(find_tokens(end_, shifts_, model_.vocabulary, stream), "finding tokens");
 }
 

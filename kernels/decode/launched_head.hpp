@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder's head as three launches: norm, product by cuBLASLt, and the search for the next tokens. For many
-// sequences. Nothing in it waits for more than the launches before it.
+// A decoder's head as two or three launches: norm (or in the products around it), product, and the search for
+// the next tokens. Nothing in it waits for more than the launches before it.
 #pragma once
 
 #include "kernels/decode/decoder.hpp"
@@ -16,9 +16,9 @@ class LaunchedHead {
   static Expected<LaunchedHead> make(Model const& model, PackedWeights const& weights, Options const& options,
                                      RowBuffers const& rows, StepEnd const& end, cudaStream_t stream);
 
-  /// Enqueues what finds the next tokens of rows.stream + shift (null: as it is) and begins the next step;
-  /// where tokens are drawn, that is left to sample().
-  Expected<void> find(cudaStream_t stream, float const* shift) const;
+  /// Enqueues what finds the next tokens of rows.stream, with what `end` has for it, and begins the next
+  /// step; where tokens are drawn, that is left to sample().
+  Expected<void> find(cudaStream_t stream, LayersEnd const& end) const;
 
  private:
   LaunchedProduct product() const;

@@ -30,8 +30,8 @@ class LaunchedLayers {
   Expected<void> all(cudaStream_t stream) const;
   /// The same of one operator alone, of all layers, for who measures: what it comes to says nothing.
   Expected<void> only(cudaStream_t stream, LayerOperator which) const;
-  /// What is still to be added to the results of the last one; null: nothing.
-  float const* last_shift() const { return operators_.last_shift(); }
+  /// What they leave to the head.
+  LayersEnd end() const { return operators_.end(batch_); }
 
  private:
   LaunchedAttention attention_sizes() const;

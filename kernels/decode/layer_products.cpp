@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "kernels/decode/device_memory.hpp"
+#include "kernels/decode/pass_kernels.hpp"
 #include "kernels/swiglu/swiglu.hpp"
 #include "src/gpu/context_sms.hpp"
 
@@ -71,8 +72,10 @@ Known& known() {
 cudaError_t run(LaunchedProduct const& product, LtGemm const& gemm, Way const& way, ProductOperands const& o,
                 cudaStream_t stream) {
   if (auto const* const ours = std::get_if<skinny_gemm::Config>(&way))
-    return skinny_gemm::launch(
-        product, *ours, {o.input, o.weights, product.result == Result::gated ? o.gated : o.to}, stream);
+    return skinny_gemm::launch(product, *ours,
+                               {o.input, o.weights, product.result == Result::gated ? o.gated : o.to, o.norm,
+                                o.shift, o.rounded, o.squares},
+                               stream);
   constexpr auto bytes = cublaslt::workspace_bytes;
   auto const& algorithm = std::get<LtAlgorithm>(way);
   return product.result == Result::added
@@ -80,11 +83,14 @@ cudaError_t run(LaunchedProduct const& product, LtGemm const& gemm, Way const& w
              : gemm.run(algorithm, o.input, o.weights, o.to, o.workspace, bytes, stream);
 }
 
-/// With the SwiGLU of a gated product, which the library does not have.
+/// With SwiGLU and GeLU, which the library does not have.
 cudaError_t run_whole(LaunchedProduct const& product, LtGemm const& gemm, Way const& way,
                       ProductOperands const& o, cudaStream_t stream) {
   if (auto const error = run(product, gemm, way, o, stream); error != cudaSuccess) return error;
-  if (product.result != Result::gated || std::holds_alternative<skinny_gemm::Config>(way)) return cudaSuccess;
+  if (std::holds_alternative<skinny_gemm::Config>(way)) return cudaSuccess;
+  if (product.result == Result::gelu)
+    return add_and_gelu(o.to, o.shift, product.rows, product.columns, stream);
+  if (product.result != Result::gated) return cudaSuccess;
   return kernels::swiglu(o.to, o.gated, product.rows, product.columns / 2, gpu::ElementType::bf16, stream);
 }
 

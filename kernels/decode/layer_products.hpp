@@ -16,7 +16,7 @@ namespace tessera::decode {
 /// input * weights^T, of any number of rows.
 using LaunchedProduct = skinny_gemm::Problem;
 using skinny_gemm::Result;
-/// The same for the library, which leaves the SwiGLU of a gated product to another launch.
+/// The same for the library, which leaves SwiGLU and GeLU to another launch.
 cublaslt::LtProblem library_problem(LaunchedProduct const& product);
 
 /// Arrays of a product, in device memory.
@@ -26,6 +26,11 @@ struct ProductOperands {
   void* to = nullptr;             ///< [rows][columns], bf16 or fp32 as the result says
   void* workspace = nullptr;      ///< cublaslt::workspace_bytes
   void* gated = nullptr;          ///< [rows][columns / 2], of a gated product
+  /// Of our kernel alone, where is_ours(): skinny_gemm::Operands says what they are.
+  skinny_gemm::InputNorm norm = {};
+  float const* shift = nullptr;
+  void* rounded = nullptr;
+  float* squares = nullptr;
 };
 
 /// Among what the fastest way was looked for; nothing: it was not, and products are the library's first
@@ -38,15 +43,15 @@ Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& o
                         cudaStream_t stream);
 
 /// Does multiply() enqueue our kernel? It begins before the launch before it is complete, lets the next one
-/// begin when that is complete and not before, and writes a gated product's SwiGLU to `gated`, and nothing to
-/// `to`.
+/// begin when that is complete and not before, does GeLU, and writes a gated product's SwiGLU to `gated`, and
+/// nothing to `to`.
 bool is_ours(LaunchedProduct const& product, Timed timed);
 
 /// Finds the fastest way for a product on this device, once in a process: among the library's algorithms, our
 /// kernel's ways to cut it, or both. `sets` are operands of the same sizes in turns, so that weights come
-/// from memory; what they point to is written. Products are timed in a graph, as steps run them, a gated one
-/// with its SwiGLU. Waits for the stream. A way that is less than 2 % faster than the library's first guess
-/// is not taken.
+/// from memory; what they point to is written. Products are timed in a graph, as steps run them, with their
+/// SwiGLU or GeLU. Waits for the stream. A way that is less than 2 % faster than the library's first guess is
+/// not taken.
 Expected<void> time_ways(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
                          ProductsOf among, cudaStream_t stream);
 

@@ -8,6 +8,11 @@
 #include "kernels/swiglu/swiglu.hpp"
 
 namespace tessera::decode {
+namespace {
+
+bool is_norm(LayerOperator which) { return which == LayerOperator::norm || which == LayerOperator::mlp_norm; }
+
+}  // namespace
 
 Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, float const* shift,
                          bool by_ours, cudaStream_t stream) {
@@ -37,25 +42,72 @@ LaunchedProduct OperatorLaunches::product_of(LayerOperator which, int rows) cons
     case LayerOperator::qkv: return {rows, m.qkv_features(), m.hidden, Result::bf16};
     case LayerOperator::out: return {rows, m.hidden, m.attended(), Result::added};
     case LayerOperator::gate_up:
-      return {rows, m.mlp_rows() * m.intermediate, m.hidden, m.gelu ? Result::bf16 : Result::gated};
+      return {rows, m.mlp_rows() * m.intermediate, m.hidden, m.gelu ? Result::gelu : Result::gated};
     default: return {rows, m.hidden, m.intermediate, Result::added};
   }
 }
 
-ProductOperands OperatorLaunches::operands_of(LayerOperator product, int layer) const {
+ProductOperands OperatorLaunches::operands_of(LayerOperator product, int layer, int rows) const {
   auto const& weights = weights_.layers[static_cast<std::size_t>(layer)];
+  auto const& m = model_;
+  ProductOperands o;
+  o.workspace = own_.workspace;
+  auto const normed = [&](LayerOperator norm, LayerOperator before) {
+    o.input = own_.normed;
+    if (is_in_products(norm, layer, rows)) o.norm = norm_behind(before, rows);
+  };
+  auto const added = [&](float const* shifts, bool leaves_norm) {
+    o.to = own_.stream, o.shift = of_layer(shifts, layer, m.hidden);
+    if (leaves_norm && norm_behind(product, rows).squares != nullptr)
+      o.rounded = own_.normed, o.squares = own_.squares;
+  };
   switch (product) {
-    case LayerOperator::qkv: return {own_.normed, weights.qkv, own_.qkv, own_.workspace};
-    case LayerOperator::out: return {own_.attended, weights.out, own_.stream, own_.workspace};
+    case LayerOperator::qkv:
+      normed(LayerOperator::norm, LayerOperator::down);
+      o.weights = weights.qkv, o.to = own_.qkv;
+      break;
+    case LayerOperator::out:
+      o.input = own_.attended, o.weights = weights.out;
+      added(weights_.out_shifts, by_ours(LayerOperator::gate_up, rows));
+      break;
     case LayerOperator::gate_up:
-      return {own_.normed, weights.gate_up, model_.gelu ? own_.h : own_.gate_up, own_.workspace, own_.h};
-    default: return {own_.h, weights.down, own_.stream, own_.workspace};
+      normed(LayerOperator::mlp_norm, LayerOperator::out);
+      o.weights = weights.gate_up, o.to = m.gelu ? own_.h : own_.gate_up, o.gated = own_.h;
+      if (m.gelu) o.shift = of_layer(weights_.up_shifts, layer, m.intermediate);
+      break;
+    default:
+      o.input = own_.h, o.weights = weights.down;
+      // Behind the last layer is the head, which is not known here.
+      added(weights_.down_shifts, layer + 1 == m.layers || by_ours(LayerOperator::qkv, rows));
   }
+  return o;
+}
+
+skinny_gemm::InputNorm OperatorLaunches::norm_behind(LayerOperator product, int rows) const {
+  if (own_.squares == nullptr || !by_ours(product, rows)) return {};
+  return {own_.squares, static_cast<float>(model_.norm_epsilon)};
+}
+
+bool OperatorLaunches::is_in_products(LayerOperator norm, int layer, int rows) const {
+  bool const first = norm == LayerOperator::norm;
+  if (first && layer == 0) return false;
+  auto const before = first ? LayerOperator::down : LayerOperator::out;
+  auto const behind = first ? LayerOperator::qkv : LayerOperator::gate_up;
+  return norm_behind(before, rows).squares != nullptr && by_ours(behind, rows);
+}
+
+LayersEnd OperatorLaunches::end(int rows) const {
+  LayersEnd result;
+  if (!by_ours(LayerOperator::down, rows))
+    result.shift = of_layer(weights_.down_shifts, model_.layers - 1, model_.hidden);
+  result.norm = norm_behind(LayerOperator::down, rows);
+  return result;
 }
 
 Expected<void> OperatorLaunches::multiply(cudaStream_t stream, LayerOperator product, int layer,
                                           int rows) const {
-  return decode::multiply(product_of(product, rows), operands_of(product, layer), timed_ways(rows), stream);
+  return decode::multiply(product_of(product, rows), operands_of(product, layer, rows), timed_ways(rows),
+                          stream);
 }
 
 Expected<void> OperatorLaunches::find_ways(int rows, cudaStream_t stream) const {
@@ -66,7 +118,7 @@ Expected<void> OperatorLaunches::find_ways(int rows, cudaStream_t stream) const 
       return tl::make_unexpected(gemm.error());
     if (!timed_) continue;
     // Numbers of the model's: products of zeros take less power, and are faster than others.
-    auto const input = operands_of(product, 0).input;
+    auto const input = operands_of(product, 0, rows).input;
     auto const bytes =
         2 * std::min(times(rows, one.depth), times(model_.mlp_rows() * model_.intermediate, model_.hidden));
     if (auto ok = check_call(cudaMemcpyAsync(const_cast<void*>(input), weights_.layers.front().gate_up, bytes,
@@ -75,7 +127,7 @@ Expected<void> OperatorLaunches::find_ways(int rows, cudaStream_t stream) const 
         !ok)
       return ok;
     std::vector<ProductOperands> sets;
-    for (int l = 0; l < model_.layers; ++l) sets.push_back(operands_of(product, l));
+    for (int l = 0; l < model_.layers; ++l) sets.push_back(operands_of(product, l, rows));
     if (auto ok = time_ways(one, sets, *timed_, stream); !ok) return ok;
   }
   return {};
@@ -99,17 +151,22 @@ kernels::Heads OperatorLaunches::heads(int layer, int rows, Turn const* turns) c
 Expected<void> OperatorLaunches::enqueue(cudaStream_t stream, LayerOperator which, int number, int rows,
                                          Attend const& attend) const {
   auto const& m = model_;
+  if (is_norm(which) && is_in_products(which, number, rows)) return {};
+  // Products of ours add theirs themselves.
+  auto const shift_of = [&](LayerOperator product, float const* shifts, int layer) {
+    return by_ours(product, rows) ? nullptr : of_layer(shifts, layer, m.hidden);
+  };
   switch (which) {
     case LayerOperator::norm:
       return norm_rows(m, own_, rows,
-                       number > 0 ? of_layer(weights_.down_shifts, number - 1, m.hidden) : nullptr,
+                       number > 0 ? shift_of(LayerOperator::down, weights_.down_shifts, number - 1) : nullptr,
                        by_ours(LayerOperator::qkv, rows), stream);
     case LayerOperator::mlp_norm:
-      return norm_rows(m, own_, rows, of_layer(weights_.out_shifts, number, m.hidden),
+      return norm_rows(m, own_, rows, shift_of(LayerOperator::out, weights_.out_shifts, number),
                        by_ours(LayerOperator::gate_up, rows), stream);
     case LayerOperator::attention: return attend(stream, number);
     case LayerOperator::activation:
-      if (!m.gelu && by_ours(LayerOperator::gate_up, rows)) return {};  // in that product
+      if (by_ours(LayerOperator::gate_up, rows)) return {};  // in that product
       return check_call(m.gelu ? add_and_gelu(own_.h, of_layer(weights_.up_shifts, number, m.intermediate),
                                               rows, m.intermediate, stream)
                                : kernels::swiglu(own_.gate_up, own_.h, rows, m.intermediate,

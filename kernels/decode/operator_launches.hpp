@@ -22,6 +22,7 @@ struct RowBuffers {
   void* gate_up = nullptr;    ///< [row][2 * intermediate]; of an MLP with a gate alone
   void* h = nullptr;          ///< [row][intermediate]
   void* workspace = nullptr;  ///< cublaslt::workspace_bytes
+  float* squares = nullptr;   ///< [row][hidden / k_squares_block]: of `stream`; null: norms are launches
 };
 
 /// Of a vector for each layer, `size` elements each; null where there is none.
@@ -33,6 +34,13 @@ inline float const* of_layer(float const* all, int layer, int size) {
 /// `by_ours`: the product behind it is_ours(), and may begin at once.
 Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, float const* shift,
                          bool by_ours, cudaStream_t stream);
+
+/// What layers leave to the norm behind them.
+struct LayersEnd {
+  float const* shift = nullptr;  ///< still to be added to `stream`; null: nothing
+  /// That of `stream`, of which `normed` has what is rounded. Without squares: it has not.
+  skinny_gemm::InputNorm norm = {};
+};
 
 class OperatorLaunches {
  public:
@@ -48,8 +56,8 @@ class OperatorLaunches {
   Expected<void> layer(cudaStream_t stream, int number, int rows, Attend const& attend) const;
   Expected<void> enqueue(cudaStream_t stream, LayerOperator which, int number, int rows,
                          Attend const& attend) const;
-  /// What is added to the last layer's results; null: nothing.
-  float const* last_shift() const { return of_layer(weights_.down_shifts, model_.layers - 1, model_.hidden); }
+  /// What the last layer leaves of so many rows.
+  LayersEnd end(int rows) const;
   /// Queries and keys of a layer, to be normed and turned where they are.
   kernels::Heads heads(int layer, int rows, Turn const* turns) const;
 
@@ -61,7 +69,12 @@ class OperatorLaunches {
   bool by_ours(LayerOperator which, int rows) const {
     return is_ours(product_of(which, rows), timed_ways(rows));
   }
-  ProductOperands operands_of(LayerOperator product, int layer) const;
+  ProductOperands operands_of(LayerOperator product, int layer, int rows) const;
+  /// The norm of what a product of ours that is added to the stream leaves behind; without squares where that
+  /// product is the library's.
+  skinny_gemm::InputNorm norm_behind(LayerOperator product, int rows) const;
+  /// Is a layer's norm done by the products before and behind it, both ours?
+  bool is_in_products(LayerOperator norm, int layer, int rows) const;
   Expected<void> multiply(cudaStream_t stream, LayerOperator product, int layer, int rows) const;
   Expected<void> find_ways(int rows, cudaStream_t stream) const;
 

@@ -119,7 +119,8 @@ Expected<void> PromptPass::read(cudaStream_t stream, std::vector<Positions> cons
   for (auto const& table : pass_tables(unread, rows_, keys_)) {
     if (auto ok = read_table(stream, table); !ok) return ok;
     if (!then_head) continue;
-    if (auto ok = check_call(end_pass(table, own_.rows.stream, layers_.last_shift(), around_.end, stream),
+    if (auto ok = check_call(end_pass(table, own_.rows.stream,
+                                      layers_.end(rows_of_products(table.rows)).shift, around_.end, stream),
                              "ending prompts");
         !ok)
       return ok;

@@ -216,7 +216,7 @@ Expected<TokenPrediction> predict_by_numbers(Model const& model, int batch, int 
   }
   result.head_launched = head_launched(by, batch);
   if (result.head_launched) {
-    result.head_us = launched.head_us;
+    result.head_us = layers_by_launches(by, batch) ? launched.head_us : launched.lone_head_us;
   } else {
     auto head = simulate_roles(launches.head, launches.head_machine);
     if (!head) return tl::make_unexpected(head.error());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel: one or two warpgroups that multiply, and two warps that load, one weights and one input. The
-// weights' rows are the 64-row operand, the input's rows are the columns. The ring lies in front, barriers
-// behind it.
+// The kernel: one or two warpgroups that multiply, two warps that load, one weights and one input, and four
+// for the input's norm. The weights' rows are the 64-row operand, the input's rows are the columns. The ring
+// lies in front, barriers behind it.
 #pragma once
 
 #include <cuda.h>
@@ -83,36 +83,107 @@ __device__ void multiply(Parameters const& p, Ring const& ring, int warpgroup, i
   sm90::settle(sums);
 }
 
-/// Writes four neighbouring columns of a row.
-__device__ inline void store(Parameters const& p, int row, int column, float4 sums) {
-  auto const at = static_cast<long long>(row) * p.columns + column;
-  auto const pair = [](float a, float b) {
-    auto const two = __floats2bfloat162_rn(a, b);
-    unsigned bits;
-    memcpy(&bits, &two, sizeof bits);
-    return bits;
-  };
-  switch (p.result) {
-    case Result::bf16:
-      *reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(p.to) + at) = {pair(sums.x, sums.y),
-                                                                           pair(sums.z, sums.w)};
-      break;
-    case Result::fp32: *reinterpret_cast<float4*>(static_cast<float*>(p.to) + at) = sums; break;
-    case Result::added: {
-      auto* const to = reinterpret_cast<float4*>(static_cast<float*>(p.to) + at);
-      float4 const was = *to;
-      *to = {was.x + sums.x, was.y + sums.y, was.z + sums.z, was.w + sums.w};
-      break;
+/// What sums of each of the input's rows are multiplied by, to shared memory. `thread`: of k_norm_threads.
+/// Neighbouring lanes share a row, as many as there are rows for. Short code: it is run once, and
+/// instructions come from memory, too.
+__device__ inline void find_scales(Parameters const& p, float* scales, int thread) {
+  constexpr int loads = 4;  // of a lane, on their way together
+  int const quads = p.depth / k_squares_block / 4;
+  int lanes = 32;  // of a row
+  while (lanes > 1 && k_norm_threads / lanes < p.rows) lanes /= 2;
+  for (int row = thread / lanes; row < p.rows; row += k_norm_threads / lanes) {
+    auto const* const squares = reinterpret_cast<float4 const*>(p.norm.squares) + row * quads;
+    float sum = 0;
+    for (int quad = thread % lanes; quad < quads; quad += loads * lanes) {
+      float4 four[loads];
+#pragma unroll
+      for (int i = 0; i < loads; ++i) four[i] = __ldcg(squares + min(quad + i * lanes, quads - 1));
+#pragma unroll
+      for (int i = 0; i < loads; ++i)
+        sum += quad + i * lanes < quads ? four[i].x + four[i].y + (four[i].z + four[i].w) : 0;
     }
-    case Result::gated:
-      *reinterpret_cast<unsigned*>(static_cast<__nv_bfloat16*>(p.to) + at / 2) =
-          pair(sm90::silu(sums.x) * sums.y, sm90::silu(sums.z) * sums.w);
-      break;
+    unsigned const together = lanes == 32 ? ~0u : ((1u << lanes) - 1) << (thread % 32 / lanes * lanes);
+    for (int apart = lanes / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(together, sum, apart);
+    if (thread % lanes == 0) scales[row] = rsqrtf(sum * p.of_depth + p.norm.epsilon);
   }
 }
 
+__device__ inline unsigned rounded_pair(float a, float b) {
+  auto const two = __floats2bfloat162_rn(a, b);
+  unsigned bits;
+  memcpy(&bits, &two, sizeof bits);
+  return bits;
+}
+__device__ inline uint2 rounded_quad(float4 const& four) {
+  return {rounded_pair(four.x, four.y), rounded_pair(four.z, four.w)};
+}
+
+/// Writes four neighbouring columns of a row. Of an added product that leaves them the sum of their squares.
+__device__ inline float store(Parameters const& p, int row, int column, float4 sums) {
+  auto const at = static_cast<long long>(row) * p.columns + column;
+  switch (p.result) {
+    case Result::bf16:
+      *reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(p.to) + at) = rounded_quad(sums);
+      break;
+    case Result::fp32: {
+      auto* const to = static_cast<float*>(p.to) + at;
+      if (p.columns % 4 == 0) {
+        *reinterpret_cast<float4*>(to) = sums;
+        break;
+      }
+      float const all[4] = {sums.x, sums.y, sums.z, sums.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (column + i < p.columns) to[i] = all[i];
+      break;
+    }
+    case Result::added: {
+      auto* const to = reinterpret_cast<float4*>(static_cast<float*>(p.to) + at);
+      float4 const was = *to;
+      float4 const now = {was.x + sums.x, was.y + sums.y, was.z + sums.z, was.w + sums.w};
+      *to = now;
+      if (p.rounded == nullptr) break;
+      *reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(p.rounded) + at) = rounded_quad(now);
+      return now.x * now.x + now.y * now.y + now.z * now.z + now.w * now.w;
+    }
+    case Result::gated:
+      *reinterpret_cast<unsigned*>(static_cast<__nv_bfloat16*>(p.to) + at / 2) =
+          rounded_pair(sm90::silu(sums.x) * sums.y, sm90::silu(sums.z) * sums.w);
+      break;
+    case Result::gelu:
+      *reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(p.to) + at) =
+          rounded_quad({sm90::gelu(sums.x), sm90::gelu(sums.y), sm90::gelu(sums.z), sm90::gelu(sums.w)});
+      break;
+  }
+  return 0;
+}
+
+/// The sum of four neighbouring lanes' squares, which are k_squares_block columns of a row; 0 of columns that
+/// there are not. Those four lanes.
+__device__ inline void leave_squares(Parameters const& p, int row, int column, float square) {
+  int const lane = static_cast<int>(threadIdx.x % 32);
+  unsigned const together = 0xfu << (lane / 4 * 4);
+  square += __shfl_xor_sync(together, square, 1);
+  square += __shfl_xor_sync(together, square, 2);
+  int const of_row = (p.columns + k_squares_block - 1) / k_squares_block;
+  if (lane % 4 == 0 && column < p.columns) p.squares[row * of_row + column / k_squares_block] = square;
+}
+
+/// Four sums at an address of shared memory, over all blocks of a cluster.
+__device__ inline float4 sum_of_parts(Parameters const& p, unsigned at) {
+  if (p.split == 1) return sm90::load_shared(at);
+  float4 sum{0, 0, 0, 0};
+#pragma unroll 4
+  for (int other = 0; other < p.split; ++other) {
+    float4 const part = load_remote_quad(in_block(at, static_cast<unsigned>(other)));
+    sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
+  }
+  return sum;
+}
+
 template <int Columns, int Warpgroups>
-__global__ void __launch_bounds__(Warpgroups * 128 + 64) skinny_gemm(__grid_constant__ Parameters const p) {
+__global__ void __launch_bounds__(Warpgroups * 128 + k_other_threads)
+    skinny_gemm(__grid_constant__ Parameters const p) {
   extern __shared__ __align__(1024) unsigned char shared[];
   constexpr int k_multipliers = Warpgroups * 128;
   constexpr int k_pitch = Warpgroups * 64 + 4;  ///< floats of a row of partial sums: no two lanes in one bank
@@ -147,6 +218,10 @@ __global__ void __launch_bounds__(Warpgroups * 128 + 64) skinny_gemm(__grid_cons
            [&](unsigned stage, int block, unsigned full) {
              load_box(stage + static_cast<unsigned>(p.weights_bytes), &p.input, 0, 0, block, full);
            });
+    } else if (warp >= k_multipliers / 32 + 2 && p.norm.squares != nullptr) {
+      pdl_wait();
+      find_scales(p, reinterpret_cast<float*>(shared + p.scales_at),
+                  static_cast<int>(threadIdx.x) - k_multipliers - 64);
     }
     __syncwarp();
     __syncthreads();
@@ -177,25 +252,29 @@ __global__ void __launch_bounds__(Warpgroups * 128 + 64) skinny_gemm(__grid_cons
   }
   pdl_wait();  // for each thread that reads or writes what others have
   // A block of a cluster finishes every so many rows of it. A thread has four columns of a row.
+  auto const* const scales = reinterpret_cast<float const*>(shared + p.scales_at);
   int const quads = p.tile / 4;
-  int const rows_at_once = (k_multipliers + 64) / quads;
-  int const column = static_cast<int>(threadIdx.x) % quads * 4;
-  bool const any = static_cast<int>(threadIdx.x) < rows_at_once * quads && first_column + column < p.columns;
+  int const rows_at_once = (k_multipliers + k_other_threads) / quads;
+  int const in_tile = static_cast<int>(threadIdx.x) % quads * 4, column = first_column + in_tile;
+  bool const any = static_cast<int>(threadIdx.x) < rows_at_once * quads;
   for (int i = static_cast<int>(threadIdx.x) / quads; any; i += rows_at_once) {
     int const row = rank + i * p.split;
     if (row >= p.rows) break;
-    unsigned const at = ring.base + static_cast<unsigned>(4 * (row * k_pitch + column));
-    float4 sum{0, 0, 0, 0};
-    if (p.split > 1) {
-#pragma unroll 4
-      for (int other = 0; other < p.split; ++other) {
-        float4 const part = load_remote_quad(in_block(at, static_cast<unsigned>(other)));
-        sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
+    unsigned const at = ring.base + static_cast<unsigned>(4 * (row * k_pitch + in_tile));
+    float square = 0;
+    if (column < p.columns) {
+      float4 sum = sum_of_parts(p, at);
+      if (p.norm.squares != nullptr) {
+        float const by = scales[row];
+        sum.x *= by, sum.y *= by, sum.z *= by, sum.w *= by;
       }
-    } else {
-      sum = sm90::load_shared(at);
+      if (p.shift != nullptr) {
+        auto const by = __ldg(reinterpret_cast<float4 const*>(p.shift + column));
+        sum.x += by.x, sum.y += by.y, sum.z += by.z, sum.w += by.w;
+      }
+      square = store(p, row, column, sum);
     }
-    store(p, row, first_column + column, sum);
+    if (p.squares != nullptr) leave_squares(p, row, column, square);
   }
   if (p.split > 1) {  // others read here until then
     __syncwarp();

@@ -40,13 +40,14 @@ Layout layout_of(Problem const& problem, Config const& c) {
                                (warpgroups_of(c) * 64 - c.columns - c.stage_depth * result.rows) * 128, 0});
   int const partials = result.rows * (warpgroups_of(c) * 64 + 4) * 4;
   result.barriers = up(std::max(c.stages * result.stage + behind, partials), 8);
-  result.total = result.barriers + 16 * c.stages;
+  result.scales = result.barriers + 16 * c.stages;
+  result.total = result.scales + 4 * result.rows;
   return result;
 }
 
 bool supports(Problem const& p) {
-  return p.rows >= 1 && p.rows <= k_most_rows && p.columns >= 8 && p.columns % 8 == 0 && p.depth >= k_block &&
-         p.depth % k_block == 0;
+  return p.rows >= 1 && p.rows <= k_most_rows && p.columns >= 8 &&
+         (p.columns % 8 == 0 || p.result == Result::fp32) && p.depth >= k_block && p.depth % k_block == 0;
 }
 
 bool allows(Problem const& problem, Config const& c) {

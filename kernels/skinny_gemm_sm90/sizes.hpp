@@ -11,6 +11,7 @@ constexpr int k_most_rows = 64;
 constexpr int k_block = 64;  ///< numbers of the depth in a row of shared memory, 128 bytes
 constexpr int k_most_stages = 16;
 constexpr int k_most_shared = 227 * 1024;  ///< bytes of a block
+constexpr int k_squares_block = 16;        ///< columns that have a sum of squares together
 
 /// What becomes of the sums, which are in fp32.
 enum class Result {
@@ -18,6 +19,7 @@ enum class Result {
   fp32,   ///< as they are
   added,  ///< to fp32 numbers that are there
   gated,  ///< SwiGLU, rounded: columns 2 i and 2 i + 1 are gate and up of feature i
+  gelu,   ///< by tanh, rounded
 };
 
 struct Problem {
@@ -37,18 +39,18 @@ struct Config {
   auto operator<=>(Config const&) const = default;
 };
 
-/// Is there a kernel for these sizes? Columns are a multiple of 8, the depth of 64.
+/// Is there a kernel for these sizes? Columns are a multiple of 8, but for sums as they are, the depth of 64.
 bool supports(Problem const& problem);
 /// Cuts worth trying on a GPU of so many SMs: those that leave few of them idle. Empty: supports() says no.
 std::vector<Config> configs(Problem const& problem, int sms);
 /// Is it a cut that a kernel has, and a block has room for?
 bool allows(Problem const& problem, Config const& config);
 
-/// A block's shared memory, in bytes: the ring in front, barriers behind it.
+/// A block's shared memory, in bytes: the ring in front, barriers behind it, and scales of rows at the end.
 struct Layout {
   int rows = 0;                ///< of the input in a stage: rounded up to 8
   int weights = 0, stage = 0;  ///< of a stage: of the weights in it, and of all
-  int barriers = 0, total = 0;
+  int barriers = 0, scales = 0, total = 0;
 };
 Layout layout_of(Problem const& problem, Config const& config);
 /// Rows of the input that an instruction takes.

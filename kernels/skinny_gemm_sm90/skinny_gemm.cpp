@@ -25,6 +25,13 @@ bool map_of(CUtensorMap* map, void const* matrix, int rows, int depth, int box_r
   return gpu::encode_tensor_map(map, gpu::ElementType::bf16, matrix, 3, sizes, strides, box, promotion);
 }
 
+/// Are the operands that not every product has such as this one takes?
+bool goes_together(Problem const& problem, Operands const& o) {
+  bool const leaves = o.rounded != nullptr;
+  return leaves == (o.squares != nullptr) && (!leaves || problem.result == Result::added) &&
+         (o.shift == nullptr || (problem.result != Result::gated && problem.columns % 4 == 0));
+}
+
 }  // namespace
 
 cudaError_t load() {
@@ -48,7 +55,7 @@ cudaError_t launch(Problem const& problem, Config const& config, Operands const&
     return at != nullptr && reinterpret_cast<std::uintptr_t>(at) % 16 == 0;
   };
   if (!supports(problem) || !allows(problem, config) || !aligned(operands.input) ||
-      !aligned(operands.weights) || !aligned(operands.to))
+      !aligned(operands.weights) || !aligned(operands.to) || !goes_together(problem, operands))
     return cudaErrorInvalidValue;
   auto const layout = layout_of(problem, config);
   Parameters p;
@@ -57,7 +64,10 @@ cudaError_t launch(Problem const& problem, Config const& config, Operands const&
   p.tile = config.columns, p.split = config.split, p.steps = steps_of(problem, config);
   p.stages = config.stages, p.stage_depth = config.stage_depth;
   p.stage_bytes = layout.stage, p.weights_bytes = layout.weights;
-  p.box_rows = layout.rows, p.barriers_at = layout.barriers;
+  p.box_rows = layout.rows, p.depth = problem.depth, p.of_depth = 1.0f / static_cast<float>(problem.depth);
+  p.barriers_at = layout.barriers, p.scales_at = layout.scales;
+  p.norm = operands.norm, p.shift = operands.shift;
+  p.rounded = operands.rounded, p.squares = operands.squares;
   if (!map_of(&p.weights, operands.weights, problem.columns, problem.depth, config.columns,
               config.stage_depth, CU_TENSOR_MAP_L2_PROMOTION_L2_256B) ||
       !map_of(&p.input, operands.input, problem.rows, problem.depth, p.box_rows, config.stage_depth,
@@ -65,7 +75,7 @@ cudaError_t launch(Problem const& problem, Config const& config, Operands const&
     return cudaErrorInvalidValue;
   gpu::Shape shape;
   shape.blocks = static_cast<unsigned>(blocks_of(problem, config));
-  shape.threads = static_cast<unsigned>(warpgroups_of(config) * 128 + 64);
+  shape.threads = static_cast<unsigned>(warpgroups_of(config) * 128 + k_other_threads);
   shape.shared = static_cast<std::size_t>(layout.total);
   shape.cluster = static_cast<unsigned>(config.split);
   shape.programmatic = true;

@@ -9,11 +9,24 @@
 
 namespace tessera::skinny_gemm {
 
+/// RMSNorm of the input's rows, done to the sums: these are multiplied by 1 / sqrt(mean square + epsilon).
+struct InputNorm {
+  /// [rows][depth / k_squares_block]: sums of squares of so many numbers of a row; null: no norm.
+  float const* squares = nullptr;
+  float epsilon = 0;
+};
+
 /// In device memory, 16-byte aligned.
 struct Operands {
   void const* input = nullptr;    ///< [rows][depth] of bf16
   void const* weights = nullptr;  ///< [columns][depth] of bf16, written long before this launch
   void* to = nullptr;             ///< [rows][columns]; gated: [rows][columns / 2]
+  InputNorm norm = {};
+  float const* shift = nullptr;  ///< [columns], added to sums; null: nothing. Not of a gated product
+  /// Of an added product, for the norm of what it leaves in `to`: the same rounded to bf16, and sums of
+  /// squares, [rows][columns / k_squares_block, rounded up]. Both, or null.
+  void* rounded = nullptr;
+  float* squares = nullptr;
 };
 
 /// Loads the kernels, and lets them have the shared memory that they need: not while a stream is captured.

@@ -12,7 +12,7 @@ import copy
 import sys
 import time
 
-from for_torch.gpu_steps import replayed, run_steps
+from for_torch.gpu_steps import in_bf16, replayed, run_steps
 
 NEW = 24  # tokens of a test
 STEPS = 8  # to a timed graph
@@ -49,6 +49,8 @@ def models(torch):
         "qwen2": lambda: t.Qwen2ForCausalLM(t.Qwen2Config(**sizes())),
         "qwen3": lambda: t.Qwen3ForCausalLM(t.Qwen3Config(**sizes(head_dim=64))),
         "phi3": lambda: t.Phi3ForCausalLM(t.Phi3Config(**sizes(pad_token_id=0, eos_token_id=0))),
+        "ernie4_5": lambda: t.Ernie4_5ForCausalLM(t.Ernie4_5Config(**sizes(head_dim=64))),
+        "helium": lambda: t.HeliumForCausalLM(t.HeliumConfig(**sizes(head_dim=64))),
         "gpt2": lambda: t.GPT2LMHeadModel(
             t.GPT2Config(vocab_size=1024, n_positions=512, n_embd=256, n_layer=3, n_head=4, bos_token_id=0, eos_token_id=0)
         ),
@@ -56,7 +58,7 @@ def models(torch):
     for number, (name, make) in enumerate(kinds.items()):
         torch.manual_seed(number)
         with torch.device("cuda"):
-            model = make().to(torch.bfloat16).eval().requires_grad_(False)
+            model = in_bf16(torch, make())
         # Vectors that random models have as zeros and ones would hide a bias that is left out.
         for each, one in model.named_parameters():
             if one.dim() == 1:
@@ -301,7 +303,7 @@ class Shape:
         torch.manual_seed(0)
         if model is None:
             with torch.device("cuda"):
-                model = LlamaForCausalLM(config).to(torch.bfloat16).eval().requires_grad_(False)
+                model = in_bf16(torch, LlamaForCausalLM(config))
         self.model, self.batch = model, batch
         self.ids = torch.empty(batch, 1, dtype=torch.long, device="cuda")
         self.cache = StaticCache(config=config, max_cache_len=CACHED + 3 * STEPS)
@@ -351,20 +353,23 @@ class Shape:
 
 
 def ours_captured(b, shape):
+    """The decoder, a graph of STEPS steps, whole rows by prefill() and steps, and what steps and the graph generate where
+    the cache of the prompt ends: its last token is read by a step there, as the others do, and not by a pass."""
     torch = b.torch
     decoder = b.tt.Decoder(shape.model, batch=shape.batch, capacity=CACHED + 3 * STEPS, stop_tokens=())
     decoder.prefill(shape.prompt)
     decoder.step(steps=STEPS - 1)
     rows = decoder.tokens()
-    # Goes on where its cache of the prompt ends, as the others do.
     decoder.begin([one[-1:] for one in shape.prompt], cached=[CACHED] * shape.batch)
+    decoder.step(steps=STEPS)
+    stepped = [row[1:] for row in decoder.tokens()]
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         decoder.rewind()
         decoder.step(steps=STEPS)
     graph.replay()
     again = [row[1:] for row in decoder.tokens()]
-    return decoder, graph, rows, again
+    return decoder, graph, rows, stepped, again
 
 
 def speed(b, faults, compile_it=False):
@@ -373,13 +378,14 @@ def speed(b, faults, compile_it=False):
     for batch in (1,) if compile_it else (1, 16):
         shape = Shape(b, batch, model)
         model = shape.model
-        decoder, graph, rows, again = ours_captured(b, shape)
-        generated = [row[CACHED + 1 :] for row in rows]
-        faults.expect(generated == again, f"batch {batch}: the graph has other tokens than prefill() and step()")
+        decoder, graph, rows, stepped, generated = ours_captured(b, shape)
+        faults.expect(stepped == generated, f"batch {batch}: the graph has other tokens than step()")
         if not compile_it:  # of random weights many tokens are nearly as likely as others: fp32 says which may be
             exact = copy.deepcopy(model).float()
             begun = [CACHED + 1] * batch
-            found[f"batch {batch}, judged"] = judged(b, model, exact, rows, begun, None, faults, f"batch {batch}")
+            for way, of in (("prefill", rows), ("steps", [p + g for p, g in zip(shape.prompt, generated)])):
+                name = f"batch {batch}, {way}"
+                found[f"{name}, judged"] = judged(b, model, exact, of, begun, None, faults, name)
             del exact
         shape.fill()
         ways, tokens = {"tessera": graph.replay}, {}

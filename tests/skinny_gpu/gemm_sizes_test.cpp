@@ -10,6 +10,7 @@ namespace {
 TEST(SkinnyGemmSizes, WhatHasNoKernel) {
   EXPECT_TRUE(supports({1, 8, 64}));
   EXPECT_TRUE(supports({k_most_rows, 128256, 8192}));
+  EXPECT_TRUE(supports({1, 50257, 768, Result::fp32}));
   for (Problem const& p : {Problem{0, 64, 64},
                            {k_most_rows + 1, 64, 64},
                            {1, 0, 64},
@@ -47,6 +48,35 @@ TEST(SkinnyGemmSizes, CutsFitABlock) {
         ASSERT_LT((blocks_of(p, c) / c.split - 1) * c.columns, columns);
       }
     }
+}
+
+TEST(SkinnyGemmSizes, PartsOfSharedMemory) {
+  for (int const rows : {1, 9, 64})
+    for (int columns = 16; columns <= 128; columns += 16) {
+      Problem const p{rows, 1024, 1024};
+      Config const c{columns, 1, 2, 2};
+      auto const l = layout_of(p, c);
+      EXPECT_GE(l.barriers, rows * (warpgroups_of(c) * 64 + 4) * 4);  // partial sums, where the ring was
+      EXPECT_GE(l.scales, l.barriers + 16 * c.stages);
+      EXPECT_GE(l.total, l.scales + 4 * rows);
+    }
+}
+
+TEST(SkinnyGemmSizes, OperandsThatGoTogether) {
+  auto* const somewhere = reinterpret_cast<void*>(0x10000);
+  auto* const numbers = static_cast<float*>(somewhere);
+  Operands const plain{somewhere, somewhere, somewhere};
+  auto refuses = [](Problem const& p, Operands const& o) {
+    return launch(p, {64, 1, 2, 2}, o, nullptr) == cudaErrorInvalidValue;
+  };
+  Operands halves = plain, leaves = plain, shifted = plain;
+  halves.rounded = somewhere;
+  leaves.rounded = somewhere, leaves.squares = numbers;
+  shifted.shift = numbers;
+  EXPECT_TRUE(refuses({1, 64, 128, Result::added}, halves));
+  EXPECT_TRUE(refuses({1, 64, 128, Result::bf16}, leaves));
+  EXPECT_TRUE(refuses({1, 64, 128, Result::gated}, shifted));
+  EXPECT_TRUE(refuses({1, 63, 128, Result::fp32}, shifted));
 }
 
 /// Instructions read on behind the rows of an operand: what they read has to be a block's.

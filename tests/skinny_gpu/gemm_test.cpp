@@ -60,32 +60,106 @@ struct Arrays {
   tessera::gpu::DeviceBuffer<float> y;  ///< a row more than there is: nobody writes it
 };
 
+/// What a product has beside its input and weights.
+struct Beside {
+  bool norm = false, shift = false, leaves_norm = false;
+};
+constexpr float k_was = 0.5f;
+constexpr float k_epsilon = 0.01f;
+
+int squares_of_row(Problem const& p) { return (p.columns + k_squares_block - 1) / k_squares_block; }
+
+double gelu(double x) { return 0.5 * x * (1 + std::tanh(0.7978845608 * (x + 0.044715 * x * x * x))); }
+
+/// Squares in parts, of which each row has others, and shifts.
+struct BesideArrays {
+  BesideArrays(Problem const& p, Beside const& beside)
+      : squares(Arrays::size(p.rows, p.depth / k_squares_block)),
+        shift(static_cast<std::size_t>(p.columns)),
+        squares_left(Arrays::size(p.rows + 1, squares_of_row(p))),
+        rounded(Arrays::size(p.rows + 1, p.columns)) {
+    for (std::size_t i = 0; i < squares.size(); ++i) squares[i] = 0.5f + static_cast<float>(i % 101);
+    for (std::size_t i = 0; i < shift.size(); ++i)
+      shift[i] = beside.shift ? static_cast<float>(i % 13) - 6 : 0;
+    device_squares.upload(squares), device_shift.upload(shift);
+    device_left.upload(std::vector<float>(squares_left, k_was));
+    device_rounded.upload(std::vector<unsigned short>(rounded, narrow(k_was)));
+    if (beside.norm) operands.norm = {device_squares.get(), k_epsilon};
+    if (beside.shift) operands.shift = device_shift.get();
+    if (beside.leaves_norm) operands.rounded = device_rounded.get(), operands.squares = device_left.get();
+  }
+  double scale(int row, int depth) const {
+    double sum = 0;
+    int const parts = depth / k_squares_block;
+    for (int i = 0; i < parts; ++i)
+      sum += static_cast<double>(squares[Arrays::size(row, parts) + static_cast<std::size_t>(i)]);
+    return 1 / std::sqrt(sum / depth + static_cast<double>(k_epsilon));
+  }
+
+  std::vector<float> squares, shift;
+  std::size_t squares_left, rounded;
+  tessera::gpu::DeviceBuffer<float> device_squares{squares.size()}, device_shift{shift.size()},
+      device_left{squares_left};
+  tessera::gpu::DeviceBuffer<unsigned short> device_rounded{rounded};
+  Operands operands;
+};
+
+/// What it has left for a norm is what it has stored, rounded, and the squares of so many columns each.
+void expect_norm_left(Problem const& p, BesideArrays const& beside, std::vector<float> const& stored) {
+  auto const rounded = beside.device_rounded.download();
+  auto const squares = beside.device_left.download();
+  int const parts = squares_of_row(p);
+  for (int row = 0; row < p.rows; ++row)
+    for (int part = 0; part < parts; ++part) {
+      double sum = 0;
+      for (int c = part * k_squares_block; c < std::min(p.columns, (part + 1) * k_squares_block); ++c) {
+        auto const at = Arrays::size(row, p.columns) + static_cast<std::size_t>(c);
+        ASSERT_EQ(rounded[at], narrow(stored[at])) << "row " << row << ", column " << c;
+        sum += static_cast<double>(stored[at]) * static_cast<double>(stored[at]);
+      }
+      ASSERT_NEAR(squares[Arrays::size(row, parts) + static_cast<std::size_t>(part)], sum, 1e-5 * sum)
+          << "row " << row << ", part " << part;
+    }
+  for (auto i = Arrays::size(p.rows, p.columns); i < rounded.size(); ++i)
+    ASSERT_EQ(rounded[i], narrow(k_was));
+  for (auto i = Arrays::size(p.rows, parts); i < squares.size(); ++i) ASSERT_EQ(squares[i], k_was);
+}
+
 /// Runs it on what is there, and says how far the worst number is, by what sums in fp32 and one rounding
 /// allow.
-void expect_right(Arrays& a, Config const& config) {
+void expect_right(Arrays& a, Config const& config, Beside const& has = {}) {
   auto const& p = a.problem;
   SCOPED_TRACE(testing::Message() << p.rows << " x " << p.columns << " x " << p.depth << ", result "
                                   << static_cast<int>(p.result) << ", " << config.columns
                                   << " columns, split " << config.split << ", " << config.stages << " x "
                                   << config.stage_depth);
-  constexpr float k_was = 0.5f;
   a.y.upload(std::vector<float>(a.y.size(), k_was));
-  ASSERT_EQ(launch(p, config, {a.x.get(), a.w.get(), a.y.get()}, nullptr), cudaSuccess);
+  BesideArrays beside(p, has);
+  beside.operands.input = a.x.get(), beside.operands.weights = a.w.get(), beside.operands.to = a.y.get();
+  ASSERT_EQ(launch(p, config, beside.operands, nullptr), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   auto const got = a.y.download();
   auto const* const halves = reinterpret_cast<unsigned short const*>(got.data());
-  bool const narrow_result = p.result == Result::bf16 || p.result == Result::gated;
+  bool const narrow_result = p.result != Result::fp32 && p.result != Result::added;
   int const features = p.result == Result::gated ? p.columns / 2 : p.columns;
   double const of_sums = 1e-5 * std::sqrt(p.depth);
   // Not all: columns of each block's edges, and some between.
-  for (int row = 0; row < p.rows; ++row)
+  for (int row = 0; row < p.rows; ++row) {
+    double const scale = has.norm ? beside.scale(row, p.depth) : 1;
+    auto const sum = [&](int column) {
+      return a.sum(row, column) * scale + static_cast<double>(beside.shift[static_cast<std::size_t>(column)]);
+    };
     for (int i = 0; i < features; i += i % 32 < 2 ? 1 : 5) {
       double expected = 0;
-      if (p.result == Result::gated) {
-        double const gate = a.sum(row, 2 * i);
-        expected = gate / (1 + std::exp(-gate)) * a.sum(row, 2 * i + 1);
-      } else {
-        expected = a.sum(row, i) + (p.result == Result::added ? static_cast<double>(k_was) : 0);
+      switch (p.result) {
+        case Result::gated: {
+          double const gate = sum(2 * i);
+          expected = gate / (1 + std::exp(-gate)) * sum(2 * i + 1);
+          break;
+        }
+        case Result::gelu: expected = gelu(sum(i)); break;
+        case Result::added: expected = sum(i) + static_cast<double>(k_was); break;
+        default: expected = sum(i);
       }
       auto const at = Arrays::size(row, features) + static_cast<std::size_t>(i);
       double const is = static_cast<double>(narrow_result ? wide(halves[at]) : got[at]);
@@ -93,6 +167,8 @@ void expect_right(Arrays& a, Config const& config) {
                            of_sums * (p.result == Result::gated ? 1 + std::abs(expected) : 1);
       ASSERT_NEAR(is, expected, slack) << "row " << row << ", column " << i;
     }
+  }
+  if (has.leaves_norm) expect_norm_left(p, beside, got);
   // Behind the last number nothing has been written.
   auto const written = Arrays::size(p.rows, features) * (narrow_result ? 2 : 4);
   auto const* const bytes = reinterpret_cast<unsigned char const*>(got.data());
@@ -103,7 +179,7 @@ void expect_right(Arrays& a, Config const& config) {
   }
 }
 
-constexpr Result k_results[] = {Result::bf16, Result::fp32, Result::added, Result::gated};
+constexpr Result k_results[] = {Result::bf16, Result::fp32, Result::added, Result::gated, Result::gelu};
 
 TEST(SkinnyGemm, RowsOfEachInstruction) {
   ASSERT_EQ(load(), cudaSuccess);
@@ -134,6 +210,32 @@ TEST(SkinnyGemm, RaggedSizesAndRings) {
             for (auto const& [stage_depth, stages] : {std::pair{2, 2}, {2, 3}, {4, 2}})
               expect_right(a, {tile, split, stage_depth, stages});
       }
+}
+
+// The norm of its input, biases, and what it leaves for the norm behind it.
+TEST(SkinnyGemm, NormsAndShifts) {
+  ASSERT_EQ(load(), cudaSuccess);
+  for (auto const result : k_results)
+    for (int const rows : {1, 7, 16, 33, 64}) {
+      bool const added = result == Result::added, gated = result == Result::gated;
+      Arrays a({rows, 200, 256, result});
+      for (auto const& config : configs(a.problem, 132)) {
+        expect_right(a, config, {true, !gated, added});
+        expect_right(a, config, {false, !gated, false});
+      }
+      for (int const tile : {16, 48, 112})
+        for (int const split : {1, 4, 8}) expect_right(a, {tile, split, 2, 2}, {true, false, added});
+    }
+}
+
+// A vocabulary may be anything.
+TEST(SkinnyGemm, LogitsOfAnyNumber) {
+  ASSERT_EQ(load(), cudaSuccess);
+  for (int const columns : {257, 1001, 1003, 1006})
+    for (int const rows : {1, 9, 40}) {
+      Arrays a({rows, columns, 192, Result::fp32});
+      for (auto const& config : configs(a.problem, 132)) expect_right(a, config, {rows == 9, false, false});
+    }
 }
 
 TEST(SkinnyGemm, OneBehindTheOther) {
