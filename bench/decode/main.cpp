@@ -117,9 +117,10 @@ bool parse_rings(char const* text, std::vector<Rings>& to) {
 }
 std::string to_string(Rings const& r) {
   constexpr char const* k_ways[] = {"", ", persistent", ", all by launches",
-                                    ", all by launches, cuBLASLt's products"};
+                                    ", all by launches, cuBLASLt's products",
+                                    ", all by launches, our products"};
   std::string const pages =
-      (r.page > 0 ? ", pages of " + std::to_string(r.page) : "") + k_ways[std::clamp(r.by, 0, 3)];
+      (r.page > 0 ? ", pages of " + std::to_string(r.page) : "") + k_ways[std::clamp(r.by, 0, 4)];
   if (r.kilobytes == 0) return "rings of the decoder's choice" + pages;
   auto const or_none = [](char const* what, int number) {
     return number > 0 ? ", " + std::string(what) + " " + std::to_string(number) : std::string();
@@ -199,6 +200,7 @@ struct Bench {
       options.prompt_rows = 1;  // tokens alone
       options.steps = static_cast<decode::StepBy>(std::min(rings.by, 2));
       if (rings.by == 3) options.products_of = decode::ProductsOf::library;
+      if (rings.by == 4) options.products_of = decode::ProductsOf::ours;
       if (rings.page > 0) {
         pages.push_back(std::make_unique<Pages>(batch, options.capacity, rings.page));
         options.paged = pages.back()->paged;

@@ -25,14 +25,9 @@ Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights cons
   auto const gemm = cublaslt::LtGemm::make(library_problem(result.product()));
   if (!gemm) return tl::make_unexpected(gemm.error());
   if (!result.timed_) return result;
-  // Numbers of the model's: products of zeros take less power, and are faster than others.
-  auto const bytes = 2 * times(std::min(end.sequences, model.vocabulary), model.hidden);
-  if (auto ok =
-          check_call(cudaMemcpyAsync(rows.normed, weights.head, bytes, cudaMemcpyDeviceToDevice, stream),
-                     "numbers to time a head with");
-      !ok)
-    return tl::make_unexpected(ok.error());
-  if (auto ok = time_ways(result.product(), {result.operands()}, *result.timed_, stream); !ok)
+  auto set = result.operands();
+  set.stream = rows.stream, set.norm = {rows.squares, static_cast<float>(model.norm_epsilon)};
+  if (auto ok = time_ways(result.product(), {set}, *result.timed_, stream); !ok)
     return tl::make_unexpected(ok.error());
   return result;
 }

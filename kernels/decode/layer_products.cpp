@@ -14,6 +14,7 @@
 
 #include "kernels/decode/device_memory.hpp"
 #include "kernels/decode/pass_kernels.hpp"
+#include "kernels/norm_rope/norm.hpp"
 #include "kernels/swiglu/swiglu.hpp"
 #include "src/gpu/context_sms.hpp"
 
@@ -83,11 +84,18 @@ cudaError_t run(LaunchedProduct const& product, LtGemm const& gemm, Way const& w
              : gemm.run(algorithm, o.input, o.weights, o.to, o.workspace, bytes, stream);
 }
 
-/// With SwiGLU and GeLU, which the library does not have.
+/// With norms, SwiGLU and GeLU, which the library does not have.
 cudaError_t run_whole(LaunchedProduct const& product, LtGemm const& gemm, Way const& way,
                       ProductOperands const& o, cudaStream_t stream) {
+  bool const ours = std::holds_alternative<skinny_gemm::Config>(way);
+  if (o.stream != nullptr && !(ours && o.norm.squares != nullptr)) {
+    kernels::Norm norm;
+    norm.x = o.stream, norm.y = const_cast<void*>(o.input);
+    norm.rows = product.rows, norm.columns = product.depth, norm.epsilon = o.norm.epsilon;
+    if (auto const error = kernels::norm(norm, stream, {}, !ours); error != cudaSuccess) return error;
+  }
   if (auto const error = run(product, gemm, way, o, stream); error != cudaSuccess) return error;
-  if (std::holds_alternative<skinny_gemm::Config>(way)) return cudaSuccess;
+  if (ours) return cudaSuccess;
   if (product.result == Result::gelu)
     return add_and_gelu(o.to, o.shift, product.rows, product.columns, stream);
   if (product.result != Result::gated) return cudaSuccess;
@@ -182,6 +190,23 @@ class Clock {
   cudaError_t error_ = cudaSuccess;
 };
 
+/// Numbers of the weights where a product reads others: products of zeros take less power, and are faster.
+cudaError_t fill(LaunchedProduct const& product, ProductOperands const& o, cudaStream_t stream) {
+  auto const numbers = 2 * times(product.columns, product.depth), all = times(product.rows, product.depth);
+  auto error = cudaSuccess;
+  auto const copy = [&](void* to, std::size_t bytes) {
+    for (std::size_t done = 0; done < bytes && error == cudaSuccess; done += numbers)
+      error = cudaMemcpyAsync(static_cast<char*>(to) + done, o.weights, std::min(numbers, bytes - done),
+                              cudaMemcpyDeviceToDevice, stream);
+  };
+  copy(const_cast<void*>(o.input), 2 * all);
+  if (o.stream != nullptr) copy(o.stream, 4 * all);
+  if (error == cudaSuccess && o.norm.squares != nullptr)
+    error = cudaMemsetAsync(const_cast<float*>(o.norm.squares), 0x3f,  // a float in each four bytes
+                            4 * all / skinny_gemm::k_squares_block, stream);
+  return error;
+}
+
 }  // namespace
 
 cublaslt::LtProblem library_problem(LaunchedProduct const& product) {
@@ -212,6 +237,8 @@ Expected<void> time_ways(LaunchedProduct const& product, std::vector<ProductOper
   if (!gemm) return tl::make_unexpected(gemm.error());
   auto const ways = ways_of(product, **gemm, among);
   if (!ways) return tl::make_unexpected(ways.error());
+  if (auto ok = check_call(fill(product, sets.front(), stream), "numbers to time products with"); !ok)
+    return ok;
   Clock clock;
   struct Tried {
     Way const* way;

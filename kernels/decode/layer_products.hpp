@@ -26,6 +26,8 @@ struct ProductOperands {
   void* to = nullptr;             ///< [rows][columns], bf16 or fp32 as the result says
   void* workspace = nullptr;      ///< cublaslt::workspace_bytes
   void* gated = nullptr;          ///< [rows][columns / 2], of a gated product
+  /// For time_ways(): [rows][depth] of fp32, whose norm `input` is, where that takes a launch; null: nothing.
+  float* stream = nullptr;
   /// Of our kernel alone, where is_ours(): skinny_gemm::Operands says what they are.
   skinny_gemm::InputNorm norm = {};
   float const* shift = nullptr;
@@ -50,8 +52,8 @@ bool is_ours(LaunchedProduct const& product, Timed timed);
 /// Finds the fastest way for a product on this device, once in a process: among the library's algorithms, our
 /// kernel's ways to cut it, or both. `sets` are operands of the same sizes in turns, so that weights come
 /// from memory; what they point to is written. Products are timed in a graph, as steps run them, with their
-/// SwiGLU or GeLU. Waits for the stream. A way that is less than 2 % faster than the library's first guess is
-/// not taken.
+/// SwiGLU or GeLU, and with the norm before them unless ours does it. Waits for the stream. A way that is
+/// less than 2 % faster than the library's first guess is not taken.
 Expected<void> time_ways(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
                          ProductsOf among, cudaStream_t stream);
 

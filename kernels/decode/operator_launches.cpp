@@ -117,17 +117,12 @@ Expected<void> OperatorLaunches::find_ways(int rows, cudaStream_t stream) const 
     if (auto const gemm = cublaslt::LtGemm::make(library_problem(one)); !gemm)
       return tl::make_unexpected(gemm.error());
     if (!timed_) continue;
-    // Numbers of the model's: products of zeros take less power, and are faster than others.
-    auto const input = operands_of(product, 0, rows).input;
-    auto const bytes =
-        2 * std::min(times(rows, one.depth), times(model_.mlp_rows() * model_.intermediate, model_.hidden));
-    if (auto ok = check_call(cudaMemcpyAsync(const_cast<void*>(input), weights_.layers.front().gate_up, bytes,
-                                             cudaMemcpyDeviceToDevice, stream),
-                             "numbers to time products with");
-        !ok)
-      return ok;
     std::vector<ProductOperands> sets;
     for (int l = 0; l < model_.layers; ++l) sets.push_back(operands_of(product, l, rows));
+    bool const is_normed = product == LayerOperator::qkv || product == LayerOperator::gate_up;
+    for (auto& set : sets)
+      if (is_normed)
+        set.stream = own_.stream, set.norm = {own_.squares, static_cast<float>(model_.norm_epsilon)};
     if (auto ok = time_ways(one, sets, *timed_, stream); !ok) return ok;
   }
   return {};
