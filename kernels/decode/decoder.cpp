@@ -300,6 +300,7 @@ Expected<void> Decoder::prefill(cudaStream_t stream) {
     for (std::size_t i = 0; i < unread.size(); ++i) s.read[i] = unread[i].end;
     return decode(stream, 1);
   }
+  s.layers_alone = false;
   if (auto found = s.enqueue_head(stream, false); !found) {
     s.begun.clear();
     return found;

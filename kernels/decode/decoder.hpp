@@ -76,6 +76,7 @@ struct Options {
   /// steps of up to 16 sequences are persistent.
   bool time_products = true;
   ProductsOf products_of = ProductsOf::all;  ///< of steps by launches, where products are timed
+  std::vector<LayerOperator> by_library;     ///< for tests: products of these that are the library's
   PagedCache paged;
   Sampling sampling;
   /// A sequence ends with the first of these that it generates. Later steps read that one again, and change

@@ -237,7 +237,8 @@ Expected<void> Decoder::State::make_launched_layers(cudaStream_t stream, int sms
 }
 
 Expected<void> Decoder::State::make_launched_head(cudaStream_t stream) {
-  auto made = LaunchedHead::make(model, weights, options, at.launched.rows, end, stream);
+  auto const left = launched_layers ? launched_layers->end() : LayersEnd{};
+  auto made = LaunchedHead::make(model, weights, options, at.launched.rows, left, end, stream);
   if (!made) return tl::make_unexpected(made.error());
   launched_head = std::move(*made);
   return {};

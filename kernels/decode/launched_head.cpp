@@ -16,30 +16,31 @@ ProductOperands LaunchedHead::operands() const {
 }
 
 Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights const& weights,
-                                          Options const& options, RowBuffers const& rows, StepEnd const& end,
-                                          cudaStream_t stream) {
+                                          Options const& options, RowBuffers const& rows,
+                                          LayersEnd const& layers, StepEnd const& end, cudaStream_t stream) {
   LaunchedHead result;
   result.model_ = model, result.rows_ = rows, result.end_ = end;
   result.weights_ = weights.head, result.shifts_ = weights.head_shifts;
-  if (options.time_products) result.timed_ = options.products_of;
   auto const gemm = cublaslt::LtGemm::make(library_problem(result.product()));
   if (!gemm) return tl::make_unexpected(gemm.error());
-  if (!result.timed_) return result;
+  if (!options.time_products) return result;
   auto set = result.operands();
-  set.stream = rows.stream, set.norm = {rows.squares, static_cast<float>(model.norm_epsilon)};
-  if (auto ok = time_ways(result.product(), {set}, *result.timed_, stream); !ok)
-    return tl::make_unexpected(ok.error());
+  set.stream = rows.stream, set.norm = layers.norm;
+  set.norm.epsilon = static_cast<float>(model.norm_epsilon);
+  auto const way = fastest_way(result.product(), {set}, options.products_of, stream);
+  if (!way) return tl::make_unexpected(way.error());
+  result.way_ = *way;
   return result;
 }
 
 Expected<void> LaunchedHead::find(cudaStream_t stream, LayersEnd const& end) const {
-  bool const ours = is_ours(product(), timed_);
+  bool const ours = is_ours(way_);
   auto of_product = operands();
   if (ours && end.norm.squares != nullptr)
     of_product.norm = end.norm;
   else if (auto ok = norm_rows(model_, rows_, end_.sequences, end.shift, ours, stream); !ok)
     return ok;
-  if (auto ok = multiply(product(), of_product, timed_, stream); !ok) return ok;
+  if (auto ok = multiply(product(), of_product, way_, stream); !ok) return ok;
   return check_call(find_tokens(end_, shifts_, model_.vocabulary, stream), "finding tokens");
 }
 

@@ -11,10 +11,12 @@ namespace tessera::decode {
 
 class LaunchedHead {
  public:
-  /// Loads the product, and times its ways where Options::time_products asks for it. `end.logits` has
-  /// to be there, and a counter `end.arrived` of each sequence. E0533: the library has no such product.
+  /// Loads the product, and finds its fastest way where Options::time_products asks for it. `layers`: what
+  /// they leave to find(), without squares where they leave no norm. `end.logits` has to be there, and a
+  /// counter `end.arrived` of each sequence. E0533: the library has no such product.
   static Expected<LaunchedHead> make(Model const& model, PackedWeights const& weights, Options const& options,
-                                     RowBuffers const& rows, StepEnd const& end, cudaStream_t stream);
+                                     RowBuffers const& rows, LayersEnd const& layers, StepEnd const& end,
+                                     cudaStream_t stream);
 
   /// Enqueues what finds the next tokens of rows.stream, with what `end` has for it, and begins the next
   /// step; where tokens are drawn, that is left to sample().
@@ -29,7 +31,7 @@ class LaunchedHead {
   float const* shifts_ = nullptr;  ///< of logits
   RowBuffers rows_;
   StepEnd end_;
-  Timed timed_;
+  MaybeWay way_;
 };
 
 }  // namespace tessera::decode

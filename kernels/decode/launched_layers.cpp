@@ -16,9 +16,9 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
   if (auto ok = check_call(load_launched_attention(model.head_size), "loading attention by launches"); !ok)
     return tl::make_unexpected(ok.error());
   result.in_clusters_ = clusters_fit(result.attention_sizes());
-  auto operators =
-      OperatorLaunches::make(model, weights, own.rows, options.batch,
-                             options.time_products ? Timed(options.products_of) : std::nullopt, stream);
+  auto operators = OperatorLaunches::make(
+      model, weights, own.rows, options.batch,
+      options.time_products ? std::optional(options.products_of) : std::nullopt, options.by_library, stream);
   if (!operators) return tl::make_unexpected(operators.error());
   result.operators_ = std::move(*operators);
   return result;

@@ -39,29 +39,35 @@ int products_of_sample(LaunchedProduct const& product) {
   return bytes <= 64e6 ? 32 : bytes <= 256e6 ? 8 : 2;
 }
 
-using Way = std::variant<LtAlgorithm, skinny_gemm::Config>;
-
-/// Ways that have been timed, by device and among what, until the process ends.
+/// Ways that have been found, until the process ends: by device, among what, and what is timed with a
+/// product.
 class Known {
  public:
-  std::optional<Way> find(LaunchedProduct const& product, Timed timed) const {
-    if (!timed) return std::nullopt;
+  struct Key {
+    int device = 0;
+    ProductsOf among = ProductsOf::all;
+    LaunchedProduct product;
+    bool is_normed = false, norms = false, leaves_norm = false;
+
+    auto operator<=>(Key const&) const = default;
+  };
+  static Key key(LaunchedProduct const& product, ProductOperands const& o, ProductsOf among) {
+    Key result{0, among, product, o.stream != nullptr, o.norm.squares != nullptr, o.rounded != nullptr};
+    (void)cudaGetDevice(&result.device);
+    return result;
+  }
+  MaybeWay find(Key const& key) const {
     std::lock_guard const lock(mutex_);
-    auto const found = all_.find(key(product, *timed));
+    auto const found = all_.find(key);
     return found == all_.end() ? std::nullopt : std::optional(found->second);
   }
-  void keep(LaunchedProduct const& product, ProductsOf among, Way const& way) {
+  /// What is known from then on: another thread may have found one before.
+  Way keep(Key const& key, Way const& way) {
     std::lock_guard const lock(mutex_);
-    all_.try_emplace(key(product, among), way);
+    return all_.try_emplace(key, way).first->second;
   }
 
  private:
-  using Key = std::tuple<int, ProductsOf, LaunchedProduct>;
-  static Key key(LaunchedProduct const& product, ProductsOf among) {
-    int device = 0;
-    (void)cudaGetDevice(&device);
-    return {device, among, product};
-  }
   mutable std::mutex mutex_;
   std::map<Key, Way> all_;
 };
@@ -216,29 +222,24 @@ cublaslt::LtProblem library_problem(LaunchedProduct const& product) {
   return result;
 }
 
-Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& operands, Timed timed,
+Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& operands, MaybeWay const& way,
                         cudaStream_t stream) {
   auto const gemm = LtGemm::make(library_problem(product));
   if (!gemm) return tl::make_unexpected(gemm.error());
   Way const guess = (*gemm)->algorithms().front();
-  auto const way = known().find(product, timed).value_or(guess);
-  return check_call(run(product, **gemm, way, operands, stream), "a product");
+  return check_call(run(product, **gemm, way.value_or(guess), operands, stream), "a product");
 }
 
-bool is_ours(LaunchedProduct const& product, Timed timed) {
-  auto const way = known().find(product, timed);
-  return way && std::holds_alternative<skinny_gemm::Config>(*way);
-}
-
-Expected<void> time_ways(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
-                         ProductsOf among, cudaStream_t stream) {
-  if (sets.empty() || known().find(product, among)) return {};
+Expected<Way> fastest_way(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
+                          ProductsOf among, cudaStream_t stream) {
+  auto const key = Known::key(product, sets.front(), among);
+  if (auto const found = known().find(key); found) return *found;
   auto const gemm = LtGemm::make(library_problem(product));
   if (!gemm) return tl::make_unexpected(gemm.error());
   auto const ways = ways_of(product, **gemm, among);
   if (!ways) return tl::make_unexpected(ways.error());
   if (auto ok = check_call(fill(product, sets.front(), stream), "numbers to time products with"); !ok)
-    return ok;
+    return tl::make_unexpected(ok.error());
   Clock clock;
   struct Tried {
     Way const* way;
@@ -278,17 +279,17 @@ Expected<void> time_ways(LaunchedProduct const& product, std::vector<ProductOper
   for (int round = 0; round < k_rounds && clock.error() == cudaSuccess; ++round)
     for (auto& one : tried)
       if (auto const more = sample(*one.products); more) one.least = std::min(one.least, *more);
-  if (auto ok = check_call(clock.error(), "timing products"); !ok) return ok;
-  if (tried.empty())
-    return check_call(
-        cudaErrorNotSupported,
-        fmt::format("timing a product of {} rows, {} columns and a depth of {}: no algorithm runs",
-                    product.rows, product.columns, product.depth));
+  auto ok = check_call(clock.error(), "timing products");
+  if (ok && tried.empty())
+    ok =
+        check_call(cudaErrorNotSupported,
+                   fmt::format("timing a product of {} rows, {} columns and a depth of {}: no algorithm runs",
+                               product.rows, product.columns, product.depth));
+  if (!ok) return tl::make_unexpected(ok.error());
   if (has_guess) tried.front().least *= k_worth;
   auto const best = std::min_element(tried.begin(), tried.end(),
                                      [](auto const& a, auto const& b) { return a.least < b.least; });
-  known().keep(product, among, *best->way);
-  return {};
+  return known().keep(key, *best->way);
 }
 
 }  // namespace tessera::decode

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "kernels/cublaslt/gemm.hpp"
@@ -26,7 +27,8 @@ struct ProductOperands {
   void* to = nullptr;             ///< [rows][columns], bf16 or fp32 as the result says
   void* workspace = nullptr;      ///< cublaslt::workspace_bytes
   void* gated = nullptr;          ///< [rows][columns / 2], of a gated product
-  /// For time_ways(): [rows][depth] of fp32, whose norm `input` is, where that takes a launch; null: nothing.
+  /// For fastest_way(): [rows][depth] of fp32, whose norm `input` is, where that takes a launch; null:
+  /// nothing.
   float* stream = nullptr;
   /// Of our kernel alone, where is_ours(): skinny_gemm::Operands says what they are.
   skinny_gemm::InputNorm norm = {};
@@ -35,26 +37,24 @@ struct ProductOperands {
   float* squares = nullptr;
 };
 
-/// Among what the fastest way was looked for; nothing: it was not, and products are the library's first
-/// guess.
-using Timed = std::optional<ProductsOf>;
+/// How a product is computed: by the library, or by our kernel. Ours begins before the launch before it is
+/// complete, lets the next one begin when that is complete and not before, does GeLU, and writes a gated
+/// product's SwiGLU to `gated`, and nothing to `to`.
+using Way = std::variant<cublaslt::LtAlgorithm, skinny_gemm::Config>;
+/// Nothing: the library's first guess.
+using MaybeWay = std::optional<Way>;
+inline bool is_ours(MaybeWay const& way) { return way && std::holds_alternative<skinny_gemm::Config>(*way); }
 
-/// Enqueues a product by the library's first guess, or by the way that time_ways() has found among `timed`,
-/// where it has. E0533, or CUDA's error (E0511).
-Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& operands, Timed timed,
+/// Enqueues a product. E0533: the library has none, or CUDA's error (E0511).
+Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& operands, MaybeWay const& way,
                         cudaStream_t stream);
 
-/// Does multiply() enqueue our kernel? It begins before the launch before it is complete, lets the next one
-/// begin when that is complete and not before, does GeLU, and writes a gated product's SwiGLU to `gated`, and
-/// nothing to `to`.
-bool is_ours(LaunchedProduct const& product, Timed timed);
-
-/// Finds the fastest way for a product on this device, once in a process: among the library's algorithms, our
+/// The fastest way for a product on this device, found once in a process: among the library's algorithms, our
 /// kernel's ways to cut it, or both. `sets` are operands of the same sizes in turns, so that weights come
 /// from memory; what they point to is written. Products are timed in a graph, as steps run them, with their
 /// SwiGLU or GeLU, and with the norm before them unless ours does it. Waits for the stream. A way that is
 /// less than 2 % faster than the library's first guess is not taken.
-Expected<void> time_ways(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
-                         ProductsOf among, cudaStream_t stream);
+Expected<Way> fastest_way(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
+                          ProductsOf among, cudaStream_t stream);
 
 }  // namespace tessera::decode

@@ -27,12 +27,23 @@ Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, 
 }
 
 Expected<OperatorLaunches> OperatorLaunches::make(Model const& model, PackedWeights const& weights,
-                                                  RowBuffers const& buffers, int rows, Timed timed,
+                                                  RowBuffers const& buffers, int rows,
+                                                  std::optional<ProductsOf> timed,
+                                                  std::vector<LayerOperator> const& by_library,
                                                   cudaStream_t stream) {
   OperatorLaunches result;
   result.model_ = model, result.weights_ = weights, result.own_ = buffers;
-  result.rows_ = rows, result.timed_ = timed;
-  if (auto ok = result.find_ways(rows, stream); !ok) return tl::make_unexpected(ok.error());
+  result.rows_ = rows;
+  // Whether a product can norm its input depends on the one before it: that one first.
+  for (auto const which :
+       {LayerOperator::out, LayerOperator::down, LayerOperator::qkv, LayerOperator::gate_up}) {
+    auto const gemm = cublaslt::LtGemm::make(library_problem(result.product_of(which, rows)));
+    if (!gemm) return tl::make_unexpected(gemm.error());
+    if (!timed) continue;
+    bool const theirs = std::find(by_library.begin(), by_library.end(), which) != by_library.end();
+    if (auto ok = result.find_way(which, theirs ? ProductsOf::library : *timed, stream); !ok)
+      return tl::make_unexpected(ok.error());
+  }
   return result;
 }
 
@@ -106,25 +117,26 @@ LayersEnd OperatorLaunches::end(int rows) const {
 
 Expected<void> OperatorLaunches::multiply(cudaStream_t stream, LayerOperator product, int layer,
                                           int rows) const {
-  return decode::multiply(product_of(product, rows), operands_of(product, layer, rows), timed_ways(rows),
+  return decode::multiply(product_of(product, rows), operands_of(product, layer, rows), way_of(product, rows),
                           stream);
 }
 
-Expected<void> OperatorLaunches::find_ways(int rows, cudaStream_t stream) const {
-  for (auto const product :
-       {LayerOperator::qkv, LayerOperator::out, LayerOperator::gate_up, LayerOperator::down}) {
-    auto const one = product_of(product, rows);
-    if (auto const gemm = cublaslt::LtGemm::make(library_problem(one)); !gemm)
-      return tl::make_unexpected(gemm.error());
-    if (!timed_) continue;
-    std::vector<ProductOperands> sets;
-    for (int l = 0; l < model_.layers; ++l) sets.push_back(operands_of(product, l, rows));
-    bool const is_normed = product == LayerOperator::qkv || product == LayerOperator::gate_up;
-    for (auto& set : sets)
-      if (is_normed)
-        set.stream = own_.stream, set.norm = {own_.squares, static_cast<float>(model_.norm_epsilon)};
-    if (auto ok = time_ways(one, sets, *timed_, stream); !ok) return ok;
+Expected<void> OperatorLaunches::find_way(LayerOperator which, ProductsOf among, cudaStream_t stream) {
+  auto const product = product_of(which, rows_);
+  std::vector<ProductOperands> sets;
+  for (int layer = 0; layer < model_.layers; ++layer) {
+    auto& set = sets.emplace_back(operands_of(which, layer, rows_));
+    if (which == LayerOperator::out || which == LayerOperator::down) {
+      if (own_.squares != nullptr) set.rounded = own_.normed, set.squares = own_.squares;
+      continue;
+    }
+    set.stream = own_.stream;
+    set.norm = norm_behind(which == LayerOperator::qkv ? LayerOperator::down : LayerOperator::out, rows_);
+    set.norm.epsilon = static_cast<float>(model_.norm_epsilon);
   }
+  auto const way = fastest_way(product, sets, among, stream);
+  if (!way) return tl::make_unexpected(way.error());
+  ways_.emplace(which, *way);
   return {};
 }
 

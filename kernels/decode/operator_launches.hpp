@@ -5,6 +5,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
+#include <vector>
 
 #include "kernels/decode/decoder.hpp"
 #include "kernels/decode/device_memory.hpp"
@@ -44,11 +47,12 @@ struct LayersEnd {
 
 class OperatorLaunches {
  public:
-  /// Loads the products of so many rows, and times their ways among `timed` (time_ways()). E0533:
-  /// the library has no such product.
+  /// Loads the products of so many rows, and finds the fastest ways among `timed`; nothing: products are the
+  /// library's first guess. Products of `by_library` are the library's all the same. E0533: it has no such
+  /// product.
   static Expected<OperatorLaunches> make(Model const& model, PackedWeights const& weights,
-                                         RowBuffers const& buffers, int rows, Timed timed,
-                                         cudaStream_t stream);
+                                         RowBuffers const& buffers, int rows, std::optional<ProductsOf> timed,
+                                         std::vector<LayerOperator> const& by_library, cudaStream_t stream);
 
   /// Enqueues what makes `attended` of `qkv` in a layer.
   using Attend = std::function<Expected<void>(cudaStream_t stream, int layer)>;
@@ -64,11 +68,12 @@ class OperatorLaunches {
  private:
   /// Of an operator that is a product.
   LaunchedProduct product_of(LayerOperator which, int rows) const;
-  /// Ways are those of as many rows as make() has timed: what is known of others may change at any time.
-  Timed timed_ways(int rows) const { return rows == rows_ ? timed_ : std::nullopt; }
-  bool by_ours(LayerOperator which, int rows) const {
-    return is_ours(product_of(which, rows), timed_ways(rows));
+  /// Ways are known of as many rows as make() had.
+  MaybeWay way_of(LayerOperator which, int rows) const {
+    auto const found = ways_.find(which);
+    return rows == rows_ && found != ways_.end() ? MaybeWay(found->second) : std::nullopt;
   }
+  bool by_ours(LayerOperator which, int rows) const { return is_ours(way_of(which, rows)); }
   ProductOperands operands_of(LayerOperator product, int layer, int rows) const;
   /// The norm of what a product of ours that is added to the stream leaves behind; without squares where that
   /// product is the library's.
@@ -76,13 +81,13 @@ class OperatorLaunches {
   /// Is a layer's norm done by the products before and behind it, both ours?
   bool is_in_products(LayerOperator norm, int layer, int rows) const;
   Expected<void> multiply(cudaStream_t stream, LayerOperator product, int layer, int rows) const;
-  Expected<void> find_ways(int rows, cudaStream_t stream) const;
+  Expected<void> find_way(LayerOperator which, ProductsOf among, cudaStream_t stream);
 
   Model model_;
   PackedWeights weights_;
   RowBuffers own_;
   int rows_ = 0;  ///< of make()
-  Timed timed_;
+  std::map<LayerOperator, Way> ways_;
 };
 
 }  // namespace tessera::decode

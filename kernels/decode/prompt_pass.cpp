@@ -58,8 +58,8 @@ Expected<PromptPass> PromptPass::make(Model const& model, PackedWeights const& w
   result.end_.stream = own.rows.stream, result.end_.x = own.rows.normed;
   result.rows_ = pass_rows_of(options), result.keys_ = pass_keys_of(options);
   bool const is_timed = options.time_products && result.rows_ >= k_least_timed_rows;
-  auto const timed = is_timed ? Timed(ProductsOf::library) : std::nullopt;
-  auto layers = OperatorLaunches::make(model, weights, own.rows, result.rows_, timed, stream);
+  auto const timed = is_timed ? std::optional(ProductsOf::library) : std::nullopt;
+  auto layers = OperatorLaunches::make(model, weights, own.rows, result.rows_, timed, {}, stream);
   if (!layers) return tl::make_unexpected(layers.error());
   result.layers_ = std::move(*layers);
   return result;

@@ -25,14 +25,20 @@ bool map_of(CUtensorMap* map, void const* matrix, int rows, int depth, int box_r
   return gpu::encode_tensor_map(map, gpu::ElementType::bf16, matrix, 3, sizes, strides, box, promotion);
 }
 
-/// Are the operands that not every product has such as this one takes?
-bool goes_together(Problem const& problem, Operands const& o) {
-  bool const leaves = o.rounded != nullptr;
-  return leaves == (o.squares != nullptr) && (!leaves || problem.result == Result::added) &&
-         (o.shift == nullptr || (problem.result != Result::gated && problem.columns % 4 == 0));
-}
-
 }  // namespace
+
+bool takes(Problem const& problem, Operands const& o) {
+  auto const aligned = [](void const* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
+  for (void const* needed : {o.input, o.weights, static_cast<void const*>(o.to)})
+    if (needed == nullptr || !aligned(needed)) return false;
+  for (void const* at : {static_cast<void const*>(o.norm.squares), static_cast<void const*>(o.shift),
+                         static_cast<void const*>(o.rounded), static_cast<void const*>(o.squares)})
+    if (!aligned(at)) return false;
+  bool const leaves_norm = o.rounded != nullptr;
+  if (leaves_norm != (o.squares != nullptr)) return false;
+  if (leaves_norm && problem.result != Result::added) return false;
+  return o.shift == nullptr || (problem.result != Result::gated && problem.columns % 4 == 0);
+}
 
 cudaError_t load() {
   for (int const rows : {16, 32, 64})
@@ -51,11 +57,7 @@ cudaError_t load() {
 
 cudaError_t launch(Problem const& problem, Config const& config, Operands const& operands,
                    cudaStream_t stream) {
-  auto const aligned = [](void const* at) {
-    return at != nullptr && reinterpret_cast<std::uintptr_t>(at) % 16 == 0;
-  };
-  if (!supports(problem) || !allows(problem, config) || !aligned(operands.input) ||
-      !aligned(operands.weights) || !aligned(operands.to) || !goes_together(problem, operands))
+  if (!supports(problem) || !allows(problem, config) || !takes(problem, operands))
     return cudaErrorInvalidValue;
   auto const layout = layout_of(problem, config);
   Parameters p;

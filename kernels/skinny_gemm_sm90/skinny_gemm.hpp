@@ -29,11 +29,14 @@ struct Operands {
   float* squares = nullptr;
 };
 
+/// Do the operands go together with each other and with the product, and are they aligned?
+bool takes(Problem const& problem, Operands const& operands);
+
 /// Loads the kernels, and lets them have the shared memory that they need: not while a stream is captured.
 cudaError_t load();
 /// to = input * weights^T, or what `result` says. A programmatic launch: weights are loaded at once, all else
 /// is read and written when the launches before are complete, and only then the launch behind it may begin.
-/// cudaErrorInvalidValue: sizes or a cut that no kernel has.
+/// cudaErrorInvalidValue: sizes or a cut that no kernel has, or operands that it does not take.
 cudaError_t launch(Problem const& problem, Config const& config, Operands const& operands,
                    cudaStream_t stream);
 

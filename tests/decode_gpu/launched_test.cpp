@@ -2,6 +2,7 @@
 // Steps by a launch for each operator: whole small decoders beside the plain one.
 #include "decode_gpu/own_stream.hpp"
 #include "decode_gpu/setting.hpp"
+#include "kernels/decode/operator_times.hpp"
 #include "kernels/decode/token_roles.hpp"
 #include "src/bench/machine_of_gpu.hpp"
 
@@ -59,6 +60,20 @@ TEST_P(DecodeProducts, OfOneKind) {
       SCOPED_TRACE(model.name + ", " + std::to_string(batch) + " sequences");
       auto s = setting(model, prompts_of(batch, 50));
       s.prompt_rows = 0, s.steps = 8, s.products_of = GetParam();
+      check(s);
+    }
+}
+/// One product by the library among ours: who adds biases, and who norms, differs with each.
+TEST(DecodeLaunched, OneProductByTheLibrary) {
+  using namespace reference;
+  auto const with_all = with_norms(with_biases(small_model(128, 2, 2)));
+  for (auto const which :
+       {LayerOperator::qkv, LayerOperator::out, LayerOperator::gate_up, LayerOperator::down})
+    for (auto const& model : {with_all, small_gpt2()}) {
+      SCOPED_TRACE(model.name + ", " + operator_name(which));
+      auto s = setting(model, prompts_of(16, 50));
+      s.prompt_rows = 0, s.steps = 8;
+      s.products_of = ProductsOf::ours, s.by_library = {which};
       check(s);
     }
 }

@@ -20,6 +20,7 @@ struct Setting {
   int prompt_rows = 1;
   StepBy by = StepBy::persistent;
   ProductsOf products_of = ProductsOf::all;
+  std::vector<LayerOperator> by_library;
   Cut cut = {};
   bool head_starts_early = false;
   int page = 0;  ///< positions of a page; 0: no pages
@@ -60,7 +61,7 @@ inline void check(Setting const& s) {
   options.capacity = capacity_of(s);
   options.prompt_rows = s.prompt_rows;
   options.cut = s.cut;
-  options.steps = s.by, options.products_of = s.products_of;
+  options.steps = s.by, options.products_of = s.products_of, options.by_library = s.by_library;
   options.keep_logits = true;
   options.head_starts_early = s.head_starts_early;
   Paging const paging(options.batch, options.capacity, s.page);

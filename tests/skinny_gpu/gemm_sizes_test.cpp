@@ -65,18 +65,30 @@ TEST(SkinnyGemmSizes, PartsOfSharedMemory) {
 TEST(SkinnyGemmSizes, OperandsThatGoTogether) {
   auto* const somewhere = reinterpret_cast<void*>(0x10000);
   auto* const numbers = static_cast<float*>(somewhere);
+  auto* const odd = reinterpret_cast<float*>(0x10004);
   Operands const plain{somewhere, somewhere, somewhere};
-  auto refuses = [](Problem const& p, Operands const& o) {
-    return launch(p, {64, 1, 2, 2}, o, nullptr) == cudaErrorInvalidValue;
+  auto const with = [&](auto change) {
+    Operands result = plain;
+    change(result);
+    return result;
   };
-  Operands halves = plain, leaves = plain, shifted = plain;
-  halves.rounded = somewhere;
-  leaves.rounded = somewhere, leaves.squares = numbers;
-  shifted.shift = numbers;
-  EXPECT_TRUE(refuses({1, 64, 128, Result::added}, halves));
-  EXPECT_TRUE(refuses({1, 64, 128, Result::bf16}, leaves));
-  EXPECT_TRUE(refuses({1, 64, 128, Result::gated}, shifted));
-  EXPECT_TRUE(refuses({1, 63, 128, Result::fp32}, shifted));
+  auto const leaves = with([&](auto& o) { o.rounded = somewhere, o.squares = numbers; });
+  auto const shifted = with([&](auto& o) { o.shift = numbers; });
+  auto const normed = with([&](auto& o) { o.norm.squares = numbers; });
+  for (auto const result : {Result::bf16, Result::fp32, Result::added, Result::gated, Result::gelu}) {
+    Problem const p{1, 64, 128, result};
+    EXPECT_TRUE(takes(p, plain));
+    EXPECT_TRUE(takes(p, normed));
+    EXPECT_EQ(takes(p, leaves), result == Result::added);
+    EXPECT_EQ(takes(p, shifted), result != Result::gated);
+  }
+  EXPECT_TRUE(takes({1, 63, 128, Result::fp32}, plain));
+  EXPECT_FALSE(takes({1, 63, 128, Result::fp32}, shifted));
+  for (auto const& refused :
+       {Operands{}, with([&](auto& o) { o.to = nullptr; }), with([&](auto& o) { o.input = odd; }),
+        with([&](auto& o) { o.rounded = somewhere; }), with([&](auto& o) { o.squares = numbers; }),
+        with([&](auto& o) { o.shift = odd; }), with([&](auto& o) { o.norm.squares = odd; })})
+    EXPECT_FALSE(takes({1, 64, 128, Result::added}, refused));
 }
 
 /// Instructions read on behind the rows of an operand: what they read has to be a block's.

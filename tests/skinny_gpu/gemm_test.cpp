@@ -228,6 +228,15 @@ TEST(SkinnyGemm, NormsAndShifts) {
     }
 }
 
+// Lanes that have more squares of a row than they load at once.
+TEST(SkinnyGemm, NormsOfLongRows) {
+  ASSERT_EQ(load(), cudaSuccess);
+  for (auto const& [rows, depth] : {std::pair{64, 1088}, {16, 2368}, {1, 64 * 131}}) {
+    Arrays a({rows, 48, depth});
+    for (auto const& config : configs(a.problem, 132)) expect_right(a, config, {true, true, false});
+  }
+}
+
 // A vocabulary may be anything.
 TEST(SkinnyGemm, LogitsOfAnyNumber) {
   ASSERT_EQ(load(), cudaSuccess);
