@@ -10,7 +10,7 @@
 // early, 1 for semaphores where words would do, positions of a page of the cache (0: none), 1 for persistent
 // launches, 2 for a launch for each operator, 3 for these with cuBLASLt's products alone; what is left out is
 // 0: 32:2:4,24:2:4:8:4. A record is made with the decoder's own choice alone, --rings 0, or with these three
-// ways of steps, --rings both.
+// ways of steps, --rings both; 4 is launches with our products alone.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -415,7 +415,7 @@ void measure(Bench run, std::vector<Rings> const& rings, std::vector<int> const&
   if (!prompts.empty()) json.key("prompts").begin_array();
   for (auto const& one : run.prompts(prompts)) {
     std::printf("  prompts of %d tokens, %s: %.0f us, %.1f us a token\n", one.tokens,
-                one.rows == 0   ? "64 rows to a step"
+                one.rows == 0   ? "as the decoder chooses"
                 : one.rows == 1 ? "token by token"
                                 : "16 rows to a step",
                 one.us, one.us / one.tokens / run.batch);

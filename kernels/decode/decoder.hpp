@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decoder that generates tokens: all layers in one persistent launch, the head in a second one, or, of many
-// sequences, a launch for each operator; all in one graph that serves every step. docs/decode.md goes through
-// it. Needs a GPU (sm_90).
+// sequences, a launch for each operator; in graphs that serve every step. docs/decode.md goes through it.
+// Needs a GPU (sm_90).
 #pragma once
 
 #include <cuda_runtime_api.h>

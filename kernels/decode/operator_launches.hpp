@@ -25,7 +25,7 @@ struct RowBuffers {
   void* gate_up = nullptr;    ///< [row][2 * intermediate]; of an MLP with a gate alone
   void* h = nullptr;          ///< [row][intermediate]
   void* workspace = nullptr;  ///< cublaslt::workspace_bytes
-  float* squares = nullptr;   ///< [row][hidden / k_squares_block]: of `stream`; null: norms are launches
+  float* squares = nullptr;   ///< of `stream`, as skinny_gemm::Operands has them; null: norms are launches
 };
 
 /// Of a vector for each layer, `size` elements each; null where there is none.

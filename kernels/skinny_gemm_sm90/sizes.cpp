@@ -64,7 +64,7 @@ std::vector<Config> configs(Problem const& problem, int sms) {
     double uneven;  ///< the work of the SM that has the most, times SMs, beside all work
   };
   std::vector<Choice> all;
-  for (int const columns : {32, 48, 64, 96, 128})
+  for (int const columns : {32, 48, 64, 80, 96, 112, 128})
     for (int const split : {1, 2, 4})
       for (auto const [stage_depth, bytes] : k_rings) {
         Config c{columns, split, stage_depth, 2};
