@@ -133,7 +133,7 @@ struct Semaphore {
 
 class Gpu {
  public:
-  Gpu(Plan const& plan, MachineProfile const& machine, SimulateOptions const& options);
+  Gpu(Plan const& plan, MachineProfile const& machine, double clock_ghz, SimulateOptions const& options);
 
   /// Until nothing is left to happen. True if every stage completed.
   bool run();
@@ -234,6 +234,7 @@ class Gpu {
 
   Plan const& plan_;
   MachineProfile const& machine_;
+  double clock_ghz_;
   bool record_tiles_;
   Picoseconds now_ = 0;
   EventQueue queue_;

@@ -14,11 +14,12 @@ double or_unlimited(double rate) { return rate > 0 ? rate : std::numeric_limits<
 
 }  // namespace
 
-Gpu::Gpu(Plan const& plan, MachineProfile const& machine, SimulateOptions const& options)
+Gpu::Gpu(Plan const& plan, MachineProfile const& machine, double clock_ghz, SimulateOptions const& options)
     : plan_(plan),
       machine_(machine),
+      clock_ghz_(clock_ghz),
       record_tiles_(options.record_tiles),
-      costs_(stage_costs(plan, machine)) {
+      costs_(stage_costs(plan, machine, clock_ghz)) {
   for (auto const ns : options.seen_later_ns) seen_later_.push_back(picoseconds(ns));
   seen_later_.resize(plan.stages.size());
   wait_ = picoseconds(machine.wait_ns);
@@ -79,7 +80,7 @@ void Gpu::add_machine() {
   // Bytes and operations per picosecond.
   servers_.emplace_back(or_unlimited(machine_.dram_gbps / 1000), machine_.sm_load_gbps / 1000);
   servers_.emplace_back(or_unlimited(machine_.l2_gbps / 1000), machine_.sm_load_gbps / 1000);
-  double const matrix = machine_.matrix_flops_per_ns() / 1000;
+  double const matrix = machine_.matrix_flops_per_ns(clock_ghz_) / 1000;
   for (int i = 0; i < machine_.sms; ++i) servers_.emplace_back(or_unlimited(matrix));
   for (std::size_t i = 0; i < servers_.size(); ++i) queue_.add(0);
   dirty_.assign(servers_.size(), 0);

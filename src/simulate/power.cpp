@@ -48,12 +48,6 @@ Load load_of(Plan const& plan, Timeline const& timeline, double clock_ghz) {
   return load;
 }
 
-MachineProfile at_clock(MachineProfile const& machine, double clock_ghz) {
-  auto result = machine;
-  result.clock_ghz = clock_ghz;
-  return result;
-}
-
 Work work_of(Pipeline const& pipeline) {
   Work work;
   for (auto const& stage : pipeline.stages) {

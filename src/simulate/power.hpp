@@ -48,10 +48,6 @@ double clock_within_limit(MachineProfile const& machine, std::function<double(do
 /// steady_ns + cycles / clock.
 double settled_clock(MachineProfile const& machine, Work const& work, double steady_ns, double cycles);
 
-/// The same machine at another clock: matrix units and measured kernels follow it; L2, the load ports, DRAM
-/// and latencies do not.
-MachineProfile at_clock(MachineProfile const& machine, double clock_ghz);
-
 /// A guess of the clock before anything is simulated, from whole waves.
 double first_clock(Plan const& plan, MachineProfile const& machine);
 

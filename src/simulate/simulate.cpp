@@ -2,7 +2,6 @@
 #include "tessera/simulate/simulate.hpp"
 
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "deadlock.hpp"
@@ -26,17 +25,13 @@ namespace simulation {
 
 Expected<Timeline> run_at(Plan const& plan, MachineProfile const& machine, double clock_ghz,
                           SimulateOptions const& options) {
-  // A probed profile is large: a search simulates at the profile's own clock, without a copy.
-  std::optional<MachineProfile> other;
-  if (clock_ghz != machine.clock_ghz) other = at_clock(machine, clock_ghz);
-  auto const& clocked = other ? *other : machine;
-  Gpu gpu(plan, clocked, options);
+  Gpu gpu(plan, machine, clock_ghz, options);
   if (gpu.run()) return gpu.timeline();
   if (options.record_tiles) return refuse(explain_deadlock(gpu));
   // The explanation needs to know which tiles were finished.
   auto recorded = options;
   recorded.record_tiles = true;
-  Gpu again(plan, clocked, recorded);
+  Gpu again(plan, machine, clock_ghz, recorded);
   again.run();
   return refuse(explain_deadlock(again));
 }

@@ -50,8 +50,8 @@ bool waits_for_tiles(Plan const& plan, int stage) {
 
 /// A launch that cuts its work in its own way: it takes what the busiest of the GPU's parts takes, at its
 /// share of that part's rate, and is not looked into.
-void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& machine) {
-  double const matrix = cost.flops / (machine.sms * machine.matrix_flops_per_ns());
+void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& machine, double clock_ghz) {
+  double const matrix = cost.flops / (machine.sms * machine.matrix_flops_per_ns(clock_ghz));
   double const l2 = machine.l2_gbps > 0 ? (cost.loads.l2 + cost.store.l2) / machine.l2_gbps : 0;
   double const bytes = cost.loads.dram + cost.store.dram;
   double const memory = machine.dram_gbps > 0 ? bytes / machine.dram_gbps : 0;
@@ -65,10 +65,11 @@ void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& m
 }
 
 /// Of a block that was measured only what is not in its time is left: tickets and posts.
-void as_measured(StageCost& cost, BlockTime const& time, bool waits, MachineProfile const& machine) {
+void as_measured(StageCost& cost, BlockTime const& time, bool waits, MachineProfile const& machine,
+                 double clock_ghz) {
   StageCost measured;
   // The part of its SM's matrix unit that it takes away from others stands for all that they share.
-  measured.flops = time.share_ns * machine.matrix_flops_per_ns();
+  measured.flops = time.share_ns * machine.matrix_flops_per_ns(clock_ghz);
   measured.least_load_time = (time.alone_ns + (waits ? time.waits_ns : 0)) * 1000;
   // Loads and arithmetic are measured together: nothing is left to overlap.
   measured.slices_in_flight = std::numeric_limits<int>::max();
@@ -103,7 +104,7 @@ double first_launch_ns(Plan const& plan, MachineProfile const& machine) {
   return chained ? std::min(machine.launch_ns, machine.pdl_grid_wait_ns) : machine.launch_ns;
 }
 
-std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machine) {
+std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machine, double clock_ghz) {
   auto const& pipeline = plan.pipeline;
   double const l2_bytes = machine.l2_mib * 1024 * 1024;
   auto const awaited = awaited_by_blocks(plan);
@@ -167,8 +168,8 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
       cost.flops =
           slices * kernel.slice_cycles * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
       auto const activation = stage.activation == "gelu" ? kernel.gelu_cycles : 0;
-      cost.end = picoseconds((kernel.tile_end_cycles + activation) / machine.clock_ghz);
-      cost.next = picoseconds((kernel.next_tile_cycles + activation) / machine.clock_ghz);
+      cost.end = picoseconds((kernel.tile_end_cycles + activation) / clock_ghz);
+      cost.next = picoseconds((kernel.next_tile_cycles + activation) / clock_ghz);
       cost.waits_per_poll = kernel.waits_per_poll;
     }
     // A block cannot load faster than what it keeps in flight arrives: one latency per round of slices.
@@ -197,9 +198,9 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     for (auto const& set : plan.semaphores) posts |= set.producer == static_cast<int>(s);
     if (posts) cost.post = picoseconds(planned.plain_store ? machine.store_post_ns : machine.post_ns);
     if (stage.block_time.known())
-      as_measured(cost, stage.block_time, waits_for_tiles(plan, static_cast<int>(s)), machine);
+      as_measured(cost, stage.block_time, waits_for_tiles(plan, static_cast<int>(s)), machine, clock_ghz);
     else if (stage.efficiency > 0)
-      spread_over_gpu(cost, stage.efficiency, machine);
+      spread_over_gpu(cost, stage.efficiency, machine, clock_ghz);
   }
   return costs;
 }

@@ -66,8 +66,9 @@ struct StageCost {
 /// part of what they share; it stores and posts nothing.
 StageCost padding_cost(StageCost const& cost);
 
-/// One per stage. An operand that another stage writes costs no DRAM traffic when it fits in L2.
-std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machine);
+/// One per stage, at a clock: matrix units and measured kernels follow it; L2, the load ports, DRAM and
+/// latencies do not. An operand that another stage writes costs no DRAM traffic when it fits in L2.
+std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machine, double clock_ghz);
 
 /// From submission to the first block. Less where the plan is chained to whatever runs before it: its launch
 /// is then hidden, up to what a wait for the grid before costs.

@@ -131,11 +131,11 @@ TEST(Mixed, OperandsThatCompletionKeepsLoadEarly) {
   add_dependence(plan, 2, 1, false, "from b");
   for (auto& operand : plan.pipeline.stages[2].operands) operand.bytes_per_block = operand.unique_bytes = 1e6;
   plan.stages[2].reorder_loads = true;
-  auto cost = simulation::stage_costs(plan, machine)[2];
+  auto cost = simulation::stage_costs(plan, machine, machine.clock_ghz)[2];
   EXPECT_TRUE(cost.loads_early);
   EXPECT_EQ(cost.early.l2, 1e6) << "a | b > c: of a's and b's output, a's";
   plan.launches[2].start = k_in_order;
-  cost = simulation::stage_costs(plan, machine)[2];
+  cost = simulation::stage_costs(plan, machine, machine.clock_ghz)[2];
   EXPECT_FALSE(cost.loads_early) << "nothing to wait for";
 }
 

@@ -51,9 +51,11 @@ struct MachineProfile {
   double clock_ghz = 0;
   double matrix_flops_per_clock_per_sm = 0;  ///< dense fp16/bf16, fp32 accumulate
   double matrix_efficiency = 1;              ///< share of that a full main loop reaches
-  double matrix_flops_per_ns() const {       ///< of one SM in a full main loop
-    return matrix_flops_per_clock_per_sm * clock_ghz * matrix_efficiency;
+  /// Of one SM in a full main loop at a clock.
+  double matrix_flops_per_ns(double at_ghz) const {
+    return matrix_flops_per_clock_per_sm * at_ghz * matrix_efficiency;
   }
+  double matrix_flops_per_ns() const { return matrix_flops_per_ns(clock_ghz); }
   double dram_gbps = 0;  ///< measured or sustained read bandwidth, 1e9 bytes/s
   double dram_gb = 0;    ///< how much memory there is, 1e9 bytes; 0: not said
   double l2_gbps = 0;
