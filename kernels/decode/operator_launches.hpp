@@ -41,7 +41,7 @@ Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, 
 /// What layers leave to the norm behind them.
 struct LayersEnd {
   float const* shift = nullptr;  ///< still to be added to `stream`; null: nothing
-  /// That of `stream`, of which `normed` has what is rounded. Without squares: it has not.
+  /// Of `stream`, of which `normed` is a rounded copy. Without squares: it is not.
   skinny_gemm::InputNorm norm = {};
 };
 
