@@ -159,7 +159,7 @@ class Gpu {
   // gpu_events.cpp, which starts and runs everything
   void add_stages();
   void add_semaphores();
-  void add_machine();
+  void add_machine(double clock_ghz);
   void handle(int component);
 
   // gpu_launches.cpp: when kernels may start, and when they are complete
@@ -234,7 +234,6 @@ class Gpu {
 
   Plan const& plan_;
   MachineProfile const& machine_;
-  double clock_ghz_;
   bool record_tiles_;
   Picoseconds now_ = 0;
   EventQueue queue_;

@@ -17,7 +17,6 @@ double or_unlimited(double rate) { return rate > 0 ? rate : std::numeric_limits<
 Gpu::Gpu(Plan const& plan, MachineProfile const& machine, double clock_ghz, SimulateOptions const& options)
     : plan_(plan),
       machine_(machine),
-      clock_ghz_(clock_ghz),
       record_tiles_(options.record_tiles),
       costs_(stage_costs(plan, machine, clock_ghz)) {
   for (auto const ns : options.seen_later_ns) seen_later_.push_back(picoseconds(ns));
@@ -28,7 +27,7 @@ Gpu::Gpu(Plan const& plan, MachineProfile const& machine, double clock_ghz, Simu
   add_semaphores();
   add_kernels();
   size_slots();
-  add_machine();
+  add_machine(clock_ghz);
 }
 
 void Gpu::add_stages() {
@@ -76,11 +75,11 @@ void Gpu::add_semaphores() {
   }
 }
 
-void Gpu::add_machine() {
+void Gpu::add_machine(double clock_ghz) {
   // Bytes and operations per picosecond.
   servers_.emplace_back(or_unlimited(machine_.dram_gbps / 1000), machine_.sm_load_gbps / 1000);
   servers_.emplace_back(or_unlimited(machine_.l2_gbps / 1000), machine_.sm_load_gbps / 1000);
-  double const matrix = machine_.matrix_flops_per_ns(clock_ghz_) / 1000;
+  double const matrix = machine_.matrix_flops_per_ns(clock_ghz) / 1000;
   for (int i = 0; i < machine_.sms; ++i) servers_.emplace_back(or_unlimited(matrix));
   for (std::size_t i = 0; i < servers_.size(); ++i) queue_.add(0);
   dirty_.assign(servers_.size(), 0);
