@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of a step that generates as a launch for each operator: for many sequences, whose products the
-// library's kernels compute faster than those for few tokens. Nothing in it waits for more than the launches
-// before it, so there is nothing that could be waited for in vain.
+// The layers of a step that generates as a launch for each operator: for many sequences, and for few where
+// that is faster. Nothing in it waits for more than the launches before it, so there is nothing that could be
+// waited for in vain.
 #pragma once
 
 #include "kernels/decode/decoder.hpp"

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -47,7 +46,7 @@ class Known {
     int device = 0;
     ProductsOf among = ProductsOf::all;
     LaunchedProduct product;
-    bool is_normed = false, norms = false, leaves_norm = false;
+    bool input_is_normed = false, norm_is_ours = false, leaves_norm = false;
 
     auto operator<=>(Key const&) const = default;
   };

@@ -67,6 +67,7 @@ ProductOperands OperatorLaunches::operands_of(LayerOperator product, int layer, 
     o.input = own_.normed;
     if (is_in_products(norm, layer, rows)) o.norm = norm_behind(before, rows);
   };
+  // `normed` and `squares` have one place: who read them last is a launch before, complete when this writes.
   auto const added = [&](float const* shifts, bool leaves_norm) {
     o.to = own_.stream, o.shift = of_layer(shifts, layer, m.hidden);
     if (leaves_norm && norm_behind(product, rows).squares != nullptr)

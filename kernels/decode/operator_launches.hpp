@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer over rows of tokens as a launch for each operator: norms, products on the weights that steps read,
-// by cuBLASLt or by our kernel for few rows, and the activation. Attention is the caller's. What lies between
-// the products is done in fp32 and rounded once.
+// by cuBLASLt or by our kernel for few rows, and the activation. Between products of ours norms, biases and
+// activations take no launch. Attention is the caller's. What lies between the products is done in fp32 and
+// rounded once.
 #pragma once
 
 #include <functional>

@@ -183,8 +183,8 @@ Expected<TokenLaunches> token_launches(Model const& model, int batch, int cached
 
 namespace {
 
-/// What a persistent layer takes beyond what is simulated, where its weights are read fast. Which boundary
-/// takes it is not known.
+/// What a persistent layer takes beyond what is simulated, where its weights are read fast: the last tile of
+/// `out` is late, and why is not known (docs/design/notes-decode.md).
 double small_layer_ns(Model const& m, MachineProfile const& machine, TokenCosts const& costs) {
   constexpr double k_small_ns = 8e3, k_hidden_ns = 24e3;
   double const numbers = double(m.hidden) * (m.qkv_features() + m.attended()) +
