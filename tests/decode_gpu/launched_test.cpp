@@ -77,6 +77,38 @@ TEST(DecodeLaunched, OneProductByTheLibrary) {
       check(s);
     }
 }
+/// Launches of a step. Norms, but for the first layer's, SwiGLU and the head's norm are in products of ours;
+/// around one of the library's they are not.
+TEST(DecodeLaunched, NormsTakeNoLaunch) {
+  reference::Weights const weights(reference::small_model(), 3);
+  WeightsOnDevice const on_device(weights);
+  OwnStream const stream;
+  auto const launches = [&](std::vector<LayerOperator> const& by_library) -> std::size_t {
+    Options options;
+    options.batch = 16, options.capacity = 160, options.steps = StepBy::launches;
+    options.products_of = ProductsOf::ours, options.by_library = by_library;
+    auto decoder = Decoder::make(weights.model, on_device.weights, options, stream);
+    EXPECT_TRUE(decoder);
+    if (!decoder) return 0;
+    EXPECT_TRUE(decoder->prefill(stream, prompts_of(options.batch, 50)));
+    gpu::ok(cudaStreamSynchronize(stream));
+    gpu::ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    EXPECT_TRUE(decoder->step(stream));
+    cudaGraph_t graph = nullptr;
+    gpu::ok(cudaStreamEndCapture(stream, &graph));
+    std::size_t nodes = 0;
+    gpu::ok(cudaGraphGetNodes(graph, nullptr, &nodes));
+    gpu::ok(cudaGraphDestroy(graph));
+    return nodes;
+  };
+  auto const layers = static_cast<std::size_t>(weights.model.layers);
+  auto const ours = 5 * layers + 3;  // a norm, and the head's product and search
+  EXPECT_EQ(launches({}), ours);
+  EXPECT_GE(launches({LayerOperator::qkv}), ours + layers - 1);
+  EXPECT_GE(launches({LayerOperator::out}), ours + layers);
+  EXPECT_GE(launches({LayerOperator::gate_up}), ours + 2 * layers);
+  EXPECT_GE(launches({LayerOperator::down}), ours + layers);
+}
 /// Steps one behind the other, as fast as they go, come to what each comes to alone.
 TEST_P(DecodeProducts, ReplaysAreEqual) {
   reference::Weights const weights(reference::small_model(), 3);
