@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_attention_block <out.json> <about.json> gpt3|llama [<tokens>|<tokens>,<tokens>,...]...: an attention
 // block, one GPU's share of eight, in turns: the library's products around our attention in stream order; the
-// same with an attention that starts early; what the planner chooses; and the best plans of our own products.
+// same with cuDNN's attention, and with one of ours that starts early; what the planner chooses; and the best
+// plans of our own products.
 // Each plan's stages are compared with plain arithmetic first. Several numbers are prompts of unequal length.
 #include <algorithm>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <sstream>
 #include <tessera/report/json_text.hpp>
 
+#include "bench/attention/cudnn_binding.hpp"
 #include "bench/common/rows.hpp"
 #include "kernels/cublaslt/gemm.hpp"
 #include "kernels/plan_check/layer_tune.hpp"
@@ -148,14 +150,14 @@ class BlockBench {
     return plan;
   }
 
-  void add(std::string name, Plan plan) {
-    auto detail = plan_name(plan);
+  void add(std::string name, Plan plan) { add(std::move(name), plan_name(plan), subject_, plan); }
+  void add(std::string name, std::string detail, Subject const& subject, Plan const& plan) {
     auto const same = [&](Row const& row) { return row.detail == detail; };
     if (auto const known = std::find_if(rows_.begin(), rows_.end(), same); known != rows_.end()) {
       known->name += ", " + name;
       return;
     }
-    auto ready = subject_.make(plan);
+    auto ready = subject.make(plan);
     if (!ready) {
       std::fprintf(stderr, "%s (%s): %s\n", name.c_str(), detail.c_str(), to_text(ready.error()).c_str());
       return;
@@ -163,7 +165,7 @@ class BlockBench {
     Row row;
     row.name = std::move(name);
     row.detail = std::move(detail);
-    row.plan = std::move(plan);
+    row.plan = plan;
     row.timed.work = work_of(*ready);
     row.ready = std::move(*ready);
     rows_.push_back(std::move(row));
@@ -177,9 +179,19 @@ class BlockBench {
     return plans ? std::move(*plans) : std::vector<Plan>();
   }
 
+  /// The library's products around cuDNN's attention.
+  void add_cudnn() {
+#ifdef TESSERA_CUDNN_ATTENTION
+    cudnn_ =
+        must(plan_check::layer_subject(graph_, library_, stream_, bench::bindings_with_cudnn()), "operands");
+    add("conventional, cuDNN", plan_name(library_) + ", attention by cuDNN", cudnn_, library_);
+#endif
+  }
+
   void collect() {
     rows_.reserve(64);  // rows are pointed to
     add("conventional", library_);
+    add_cudnn();
     Registry libraries, own;
     for (auto const& kernel : shipped_kernels().kernels()) {
       bool const product = kernel.kind == OperatorKind::gemm;
@@ -221,7 +233,7 @@ class BlockBench {
   MachineProfile machine_;
   cudaStream_t stream_;
   Plan library_;
-  Subject subject_;
+  Subject subject_, cudnn_;
   int per_graph_ = 2;
   std::map<std::string, std::string> algorithms_;  ///< of the library, by operator
   std::vector<Row> rows_;

@@ -8,7 +8,6 @@
 namespace tessera::cudnn {
 
 Library::Library() {
-  void* file = nullptr;
   for (char const* const name :
        {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9", "/usr/local/cuda/lib/libcudnn.so.9"})
     if (file == nullptr) file = dlopen(name, RTLD_NOW | RTLD_GLOBAL);

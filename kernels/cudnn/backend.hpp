@@ -25,6 +25,7 @@ struct Library {
   decltype(&::cudnnBackendFinalize) finalize = nullptr;
   decltype(&::cudnnBackendExecute) execute = nullptr;
   bool complete = false;
+  void* file = nullptr;  ///< of dlopen()
 
   Library();
 };

@@ -8,7 +8,6 @@
 #include <limits>
 #include <memory>
 
-#include "kernels/bindings/families.hpp"
 #include "kernels/common/refusal.hpp"
 #include "src/bench/operand_sets.hpp"
 #include "stage_check.hpp"
@@ -24,7 +23,7 @@ constexpr double k_deadline_seconds = 1;  // far above any launch's time, far be
 struct Sets {
   std::vector<std::unique_ptr<Buffers>> all;
   std::shared_ptr<Scratch> scratch = std::make_shared<Scratch>();
-  Bindings bindings = shipped_bindings();
+  Bindings bindings;
   cudaStream_t stream = nullptr;
 };
 
@@ -36,9 +35,11 @@ std::size_t bytes_of(Pipeline const& pipeline) {
   return sum;
 }
 
-Expected<std::shared_ptr<Sets>> make_sets(Plan const& plan, Prompts const& prompts, cudaStream_t stream) {
+Expected<std::shared_ptr<Sets>> make_sets(Plan const& plan, Prompts const& prompts, cudaStream_t stream,
+                                          Bindings const& bindings) {
   auto sets = std::make_shared<Sets>();
   sets->stream = stream;
+  sets->bindings = bindings;
   int const count = bench::sets_beyond_l2(bytes_of(plan.pipeline));
   for (int set = 0; set < count; ++set) {
     sets->all.push_back(std::make_unique<Buffers>());
@@ -97,8 +98,9 @@ bool is_layer(OperatorGraph const& graph) {
   });
 }
 
-Expected<Subject> layer_subject(OperatorGraph const& graph, Plan const& plan, GpuStream stream) {
-  auto const sets = make_sets(plan, prompts_of(graph), stream);
+Expected<Subject> layer_subject(OperatorGraph const& graph, Plan const& plan, GpuStream stream,
+                                Bindings const& bindings) {
+  auto const sets = make_sets(plan, prompts_of(graph), stream, bindings);
   if (!sets) return tl::make_unexpected(sets.error());
   Subject subject;
   subject.sets = static_cast<int>((*sets)->all.size());

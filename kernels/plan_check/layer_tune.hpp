@@ -3,6 +3,7 @@
 // most of, each as `tessera run` would run it.
 #pragma once
 
+#include "kernels/bindings/families.hpp"
 #include "tessera/tune/tune.hpp"
 
 namespace tessera::plan_check {
@@ -12,7 +13,8 @@ bool is_layer(OperatorGraph const& graph);
 
 /// Plans of a graph on sets of operands that are larger than the L2 cache together; `plan` says which buffers
 /// there are. What makes a plan runnable fails for one that no kernel can be bound for. E0511.
-Expected<Subject> layer_subject(OperatorGraph const& graph, Plan const& plan, GpuStream stream);
+Expected<Subject> layer_subject(OperatorGraph const& graph, Plan const& plan, GpuStream stream,
+                                Bindings const& bindings = shipped_bindings());
 
 /// Measures promised_plans() on sets of operands that are larger than the L2 cache together, and decides. A
 /// plan whose stages are not right takes no part. `floor_us`: no launch is faster. E0535 if none is right,
