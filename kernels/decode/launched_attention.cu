@@ -18,20 +18,22 @@ using Element = __nv_bfloat16;
 
 /// How a block is made: warps with rings of their own over its positions, and how many blocks are to run on
 /// an SM. Many blocks overlap the begin of one with the end of another. Where there are few, a block has as
-/// many warps, and as much memory in flight, as its share of the SM allows.
+/// many warps as its share of the SM allows. `in_flight`: stages of a warp that are on their way at once. The
+/// memory needs some 64 KB of an SM; what else is on its way, as are the queries, waits behind it.
 template <int HeadSize>
 struct Many {
-  static constexpr int warps = 4, stages = HeadSize == 64 ? 3 : 2, positions = 16;
+  static constexpr int warps = 4, stages = HeadSize == 64 ? 3 : 2, in_flight = stages - 1, positions = 16;
   static constexpr int blocks = launched_blocks(HeadSize);
 };
 template <int HeadSize>
 struct Two {
   static constexpr int warps = 8, stages = HeadSize == 64 ? 3 : 1, positions = 16;
+  static constexpr int in_flight = HeadSize == 64 ? 2 : 1;
   static constexpr int blocks = 2;
 };
 template <int HeadSize>
 struct Alone {
-  static constexpr int warps = 8, stages = 3, positions = HeadSize == 64 ? 32 : 16;
+  static constexpr int warps = 8, stages = 3, in_flight = 1, positions = HeadSize == 64 ? 32 : 16;
   static constexpr int blocks = 1;
 };
 enum class Blocks { many, two, alone };
@@ -43,6 +45,7 @@ struct Room {
   static constexpr int row_bytes = 2 * HeadSize;
   static constexpr int warps = Make<HeadSize>::warps, stages = Make<HeadSize>::stages;
   static constexpr int positions = Make<HeadSize>::positions;  ///< of a stage
+  static constexpr int in_flight = Make<HeadSize>::in_flight;
   static constexpr int stage_bytes = 2 * positions * row_bytes;
   static constexpr int bytes = warps * stages * stage_bytes;
   static_assert(bytes >= static_cast<int>(sizeof(float)) * k_most_group *
@@ -58,8 +61,9 @@ struct Block {
   __device__ static bool anyone(bool one) { return __syncthreads_or(one) != 0; }
 };
 
-/// A warp's ring over its share of the positions: stages of the part in turns.
-template <int HeadSize, class R>
+/// A warp's ring over its share of the positions: stages of the part in turns. `Paged`: the cache has pages.
+/// That is known at compile time, since instructions that are jumped over cost as much as a launch's begin.
+template <int HeadSize, bool Paged, class R>
 class Stages {
  public:
   __device__ Stages(LaunchedAttention const& a, AttentionTile const& tile, Positions const& earlier,
@@ -80,15 +84,16 @@ class Stages {
     if (first(stage) >= earlier_.end) return;
     int const begin = first(stage), end = begin + count(stage);
     barrier_expect(barrier(stage), static_cast<unsigned>(2 * (end - begin) * R::row_bytes));
+    unsigned long long const policy = streaming_policy();
     for (int at = begin; at < end;) {
-      int const upto = a_.cache.pages.table == nullptr
-                           ? end
-                           : min(end, (at / a_.cache.pages.positions + 1) * a_.cache.pages.positions);
+      int const upto =
+          !Paged ? end : min(end, (at / a_.cache.pages.positions + 1) * a_.cache.pages.positions);
       long long const row = row_of(at);
       auto const bytes = static_cast<unsigned>((upto - at) * R::row_bytes);
       unsigned const to = keys(stage) + static_cast<unsigned>((at - begin) * R::row_bytes);
-      load_bulk(to, static_cast<Element const*>(a_.cache.keys) + row, bytes, barrier(stage));
-      load_bulk(values(to), static_cast<Element const*>(a_.cache.values) + row, bytes, barrier(stage));
+      load_bulk(to, static_cast<Element const*>(a_.cache.keys) + row, bytes, barrier(stage), policy);
+      load_bulk(values(to), static_cast<Element const*>(a_.cache.values) + row, bytes, barrier(stage),
+                policy);
       at = upto;
     }
   }
@@ -100,7 +105,7 @@ class Stages {
 
   /// Where a new token goes; below 0: it has no page.
   __device__ long long row_to_write(int position) const {
-    if (a_.cache.pages.table == nullptr) return row(position);
+    if constexpr (!Paged) return row(position);
     int const in = page(position);
     return in < 0 ? -1 : row_in(in, position);
   }
@@ -111,7 +116,7 @@ class Stages {
   }
   /// A page that there is not: another one in its place.
   __device__ long long row_of(int position) const {
-    return a_.cache.pages.table == nullptr ? row(position) : row_in(max(page(position), 0), position);
+    return !Paged ? row(position) : row_in(max(page(position), 0), position);
   }
   __device__ int page(int position) const { return page_of(a_.cache.pages, tile_.sequence, position); }
   __device__ long long row_in(int page, int position) const {
@@ -155,7 +160,7 @@ struct Newest {
 };
 
 /// A block for each sequence, key head and part.
-template <int HeadSize, template <int> class Make>
+template <int HeadSize, bool Paged, template <int> class Make>
 __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::blocks)
     attend_cached(LaunchedAttention const __grid_constant__ a) {
   using R = Room<HeadSize, Make>;
@@ -173,12 +178,12 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
   auto const seen = positions_from(first, position + 1, a.splits, tile.split);
   Positions const earlier{seen.begin, min(seen.end, position)};
   bool const sees_newest = seen.begin <= position && position < seen.end;
-  Stages<HeadSize, R> const stages(
+  Stages<HeadSize, Paged, R> const stages(
       a, tile, earlier,
       shared_address(tessera_attention_shared) + static_cast<unsigned>(warp * R::stages * R::stage_bytes),
       shared_address(barriers[warp]));
   if (lane == 0)
-    for (int i = 0; i < R::stages; ++i) stages.load(i);
+    for (int i = 0; i < R::in_flight; ++i) stages.load(i);
   pdl_wait();
 
   using Warp = AttentionWarp<Element, HeadSize>;
@@ -205,6 +210,8 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
     int const count = stages.count(i);
     unsigned const keys = stages.keys(i), values = stages.values(keys);
     stages.wait(i);
+    // Where the ring has no room beyond what is in flight: behind what is read.
+    if (R::in_flight < R::stages && lane == 0) stages.load(i + R::in_flight);
 #pragma unroll
     for (int block = 0; block < R::positions; block += k_position_block) {
       if (block >= count) break;
@@ -214,7 +221,7 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
                                      some, outside);
     }
     __syncwarp();
-    if (lane == 0) stages.load(i + R::stages);
+    if (R::in_flight == R::stages && lane == 0) stages.load(i + R::stages);
   }
   __syncthreads();  // all rings have been read
   auto* const sums = reinterpret_cast<float*>(tessera_attention_shared);
@@ -228,11 +235,11 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
   join_parts<Element, HeadSize, R::warps>(a, tile, block, sums, weights);
 }
 
-template <template <int> class Make, class Call>
+template <bool Paged, template <int> class Make, class Call>
 cudaError_t with_kernel_of(int head_size, Call const& call) {
   auto const with = [&](auto size) {
     constexpr int of = decltype(size)::value;
-    return call(attend_cached<of, Make>, Room<of, Make>::bytes, Make<of>::warps);
+    return call(attend_cached<of, Paged, Make>, Room<of, Make>::bytes, Make<of>::warps);
   };
   switch (head_size) {
     case 64: return with(std::integral_constant<int, 64>{});
@@ -241,23 +248,28 @@ cudaError_t with_kernel_of(int head_size, Call const& call) {
     default: return cudaErrorInvalidValue;
   }
 }
+template <bool Paged, class Call>
+cudaError_t with_kernel_of(int head_size, Blocks blocks, Call const& call) {
+  switch (blocks) {
+    case Blocks::alone: return with_kernel_of<Paged, Alone>(head_size, call);
+    case Blocks::two: return with_kernel_of<Paged, Two>(head_size, call);
+    default: return with_kernel_of<Paged, Many>(head_size, call);
+  }
+}
 /// `call` of the kernel, its shared memory and its warps.
 template <class Call>
-cudaError_t with_kernel(int head_size, Blocks blocks, Call const& call) {
-  switch (blocks) {
-    case Blocks::alone: return with_kernel_of<Alone>(head_size, call);
-    case Blocks::two: return with_kernel_of<Two>(head_size, call);
-    default: return with_kernel_of<Many>(head_size, call);
-  }
+cudaError_t with_kernel(int head_size, bool paged, Blocks blocks, Call const& call) {
+  return paged ? with_kernel_of<true>(head_size, blocks, call)
+               : with_kernel_of<false>(head_size, blocks, call);
 }
 
 }  // namespace
 
-cudaError_t load_launched_attention(int head_size) {
+cudaError_t load_launched_attention(int head_size, bool paged) {
   auto error = cudaSuccess;
   for (auto const blocks : {Blocks::many, Blocks::two, Blocks::alone})
     if (error == cudaSuccess)
-      error = with_kernel(head_size, blocks, [](auto* kernel, int bytes, int) {
+      error = with_kernel(head_size, paged, blocks, [](auto* kernel, int bytes, int) {
         auto const of_bytes =
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
         if (of_bytes != cudaSuccess) return of_bytes;
@@ -287,13 +299,13 @@ gpu::Shape shape_of(LaunchedAttention const& problem, int bytes, int warps, bool
 bool clusters_fit(LaunchedAttention const& problem) {
   if (!parts_share_cluster(problem.tiles(), problem.splits, problem.sms)) return false;
   int clusters = 0;
-  auto const error =
-      with_kernel(problem.head_size, blocks_of(problem), [&](auto* kernel, int bytes, int warps) {
-        auto shape = shape_of(problem, bytes, warps, true);
-        shape.programmatic = false;  // nothing of it counts here
-        gpu::LaunchConfiguration const launch(shape, nullptr);
-        return cudaOccupancyMaxActiveClusters(&clusters, kernel, launch.get());
-      });
+  auto const error = with_kernel(problem.head_size, problem.paged(), blocks_of(problem),
+                                 [&](auto* kernel, int bytes, int warps) {
+                                   auto shape = shape_of(problem, bytes, warps, true);
+                                   shape.programmatic = false;  // nothing of it counts here
+                                   gpu::LaunchConfiguration const launch(shape, nullptr);
+                                   return cudaOccupancyMaxActiveClusters(&clusters, kernel, launch.get());
+                                 });
   (void)cudaGetLastError();  // what cannot be asked does not fit
   return error == cudaSuccess && clusters * problem.splits >= problem.tiles();
 }
@@ -302,9 +314,10 @@ cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream) {
   if (problem.group < 1 || problem.group > k_most_group || problem.splits < 1 ||
       problem.splits > k_most_splits || (problem.in_clusters && problem.splits > k_most_cluster))
     return cudaErrorInvalidValue;
-  return with_kernel(problem.head_size, blocks_of(problem), [&](auto* kernel, int bytes, int warps) {
-    return gpu::try_launch(shape_of(problem, bytes, warps, problem.in_clusters), stream, kernel, problem);
-  });
+  return with_kernel(
+      problem.head_size, problem.paged(), blocks_of(problem), [&](auto* kernel, int bytes, int warps) {
+        return gpu::try_launch(shape_of(problem, bytes, warps, problem.in_clusters), stream, kernel, problem);
+      });
 }
 
 }  // namespace tessera::decode

@@ -37,10 +37,12 @@ struct LaunchedAttention {
   bool in_clusters = false;  ///< a cluster puts the parts together: where clusters_fit()
 
   TESSERA_HOST_DEVICE constexpr int tiles() const { return batch * kv_heads * splits; }
+  bool paged() const { return cache.pages.table != nullptr; }
 };
 
-/// Allows the shared memory that it takes, and loads the kernel: not while a stream is captured.
-cudaError_t load_launched_attention(int head_size);
+/// Allows the shared memory that it takes, and loads the kernels for a cache with or without pages: not while
+/// a stream is captured.
+cudaError_t load_launched_attention(int head_size, bool paged);
 /// Is a cluster to put the parts together? Where parts_share_cluster(), and all clusters have room at once on
 /// this GPU, or on the SMs of it that the current context has.
 bool clusters_fit(LaunchedAttention const& problem);

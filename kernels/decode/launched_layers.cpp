@@ -13,7 +13,9 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
   result.model_ = model, result.own_ = own, result.around_ = around;
   result.batch_ = options.batch, result.splits_ = splits;
   result.sms_ = sms;
-  if (auto ok = check_call(load_launched_attention(model.head_size), "loading attention by launches"); !ok)
+  if (auto ok = check_call(load_launched_attention(model.head_size, around.pages.table != nullptr),
+                           "loading attention by launches");
+      !ok)
     return tl::make_unexpected(ok.error());
   result.in_clusters_ = clusters_fit(result.attention_sizes());
   auto operators = OperatorLaunches::make(
@@ -28,6 +30,7 @@ LaunchedAttention LaunchedLayers::attention_sizes() const {
   LaunchedAttention a;
   a.batch = batch_, a.kv_heads = model_.kv_heads, a.group = model_.group(), a.head_size = model_.head_size;
   a.splits = splits_, a.sms = sms_, a.in_clusters = in_clusters_;
+  a.cache.pages = around_.pages;
   return a;
 }
 

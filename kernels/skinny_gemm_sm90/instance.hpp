@@ -21,6 +21,7 @@ struct Parameters {
   int split = 1;
   int steps = 0;  ///< stages that a block multiplies
   int stages = 0, stage_depth = 0;
+  int in_flight = 0;                   ///< stages whose weights are on their way at once
   int stage_bytes = 0;                 ///< weights, and the input behind them
   int weights_bytes = 0;               ///< of a stage
   int box_rows = 0;                    ///< of the input in a stage: rows, rounded up to 8

@@ -18,17 +18,16 @@ namespace tessera::skinny_gemm {
 
 namespace sm90 = skinny_sm90;
 
-/// A stage is full when both warps that load have announced their bytes and these are there.
-constexpr unsigned k_loaders = 2;
-
+/// Stages of weights, with the input behind them, and three barriers of each.
 struct Ring {
   unsigned base, barriers;
 
   __device__ unsigned stage(Parameters const& p, int i) const {
     return base + static_cast<unsigned>(i * p.stage_bytes);
   }
-  __device__ unsigned full(int i) const { return barriers + static_cast<unsigned>(16 * i); }
-  __device__ unsigned empty(int i) const { return full(i) + 8; }
+  __device__ unsigned weights(int i) const { return barriers + static_cast<unsigned>(k_stage_barriers * i); }
+  __device__ unsigned input(int i) const { return weights(i) + 8; }
+  __device__ unsigned empty(int i) const { return weights(i) + 16; }
 };
 
 /// For what the block itself has asked the copy engine for, or reads itself: it comes whatever others do.
@@ -37,17 +36,22 @@ __device__ inline void wait_for(unsigned barrier, unsigned parity) {
   }
 }
 
-/// One thread: loads each stage's part with `load(stage, k-block, barrier)`.
-template <class Load>
-__device__ void fill(Parameters const& p, Ring const& ring, int first_block, unsigned bytes,
-                     Load const& load) {
-  RingPlace place;
+/// One thread: loads each stage's part with `load(place in the ring, k-block)`. `in_flight`: stages that are
+/// on their way at once, by their barriers `full(i)`. More than the memory needs would only be in the way of
+/// what is asked for behind them.
+template <class Full, class Load>
+__device__ void fill(Parameters const& p, Ring const& ring, int first_block, unsigned bytes, int in_flight,
+                     Full const& full, Load const& load) {
+  RingPlace place, landing;
   for (int step = 0; step < p.steps; ++step) {
     // Of the first round nothing has to be read.
     if (step >= p.stages) wait_for(ring.empty(place.index), place.parity ^ 1);
-    unsigned const full = ring.full(place.index);
-    barrier_expect(full, bytes);
-    load(ring.stage(p, place.index), first_block + step * p.stage_depth, full);
+    if (step >= in_flight) {
+      wait_for(full(landing.index), landing.parity);
+      landing.next(p.stages);
+    }
+    barrier_expect(full(place.index), bytes);
+    load(place.index, first_block + step * p.stage_depth);
     place.next(p.stages);
   }
 }
@@ -66,7 +70,8 @@ __device__ void multiply(Parameters const& p, Ring const& ring, int warpgroup, i
           sm90::operand_place(stage + static_cast<unsigned>(warpgroup * 64 * 128 + d * weights_pitch));
       input[d] = sm90::operand_place(stage + static_cast<unsigned>(p.weights_bytes + d * p.box_rows * 128));
     }
-    wait_for(ring.full(place.index), place.parity);
+    wait_for(ring.weights(place.index), place.parity);
+    wait_for(ring.input(place.index), place.parity);
     sm90::multiply_fence();
 #pragma unroll
     for (int d = 0; d < Depth; ++d)
@@ -196,7 +201,8 @@ __global__ void __launch_bounds__(Warpgroups * 128 + k_other_threads)
   if (loads_weights) {
     prefetch_map(&p.weights);
     for (int i = 0; i < p.stages; ++i) {
-      barrier_init(ring.full(i), k_loaders);
+      barrier_init(ring.weights(i), 1);
+      barrier_init(ring.input(i), 1);
       barrier_init(ring.empty(i), Warpgroups * 4);
     }
     fence_barrier_init();
@@ -205,19 +211,24 @@ __global__ void __launch_bounds__(Warpgroups * 128 + k_other_threads)
   if (warp >= k_multipliers / 32) {
     if (loads_weights) {
       auto const policy = streaming_policy();
-      fill(p, ring, first_block, static_cast<unsigned>(p.weights_bytes),
-           [&](unsigned stage, int block, unsigned full) {
-             load_box(stage, &p.weights, 0, first_column, block, full, policy);
-           });
+      fill(
+          p, ring, first_block, static_cast<unsigned>(p.weights_bytes), p.in_flight,
+          [&](int i) { return ring.weights(i); },
+          [&](int i, int block) {
+            load_box(ring.stage(p, i), &p.weights, 0, first_column, block, ring.weights(i), policy);
+          });
     } else if (threadIdx.x == k_multipliers + 32) {
       prefetch_map(&p.input);
       pdl_wait();
       // Not before: what begins behind this launch may read what was complete before it.
       pdl_trigger();
-      fill(p, ring, first_block, static_cast<unsigned>(p.stage_bytes - p.weights_bytes),
-           [&](unsigned stage, int block, unsigned full) {
-             load_box(stage + static_cast<unsigned>(p.weights_bytes), &p.input, 0, 0, block, full);
-           });
+      fill(
+          p, ring, first_block, static_cast<unsigned>(p.stage_bytes - p.weights_bytes), p.stages,
+          [&](int i) { return ring.input(i); },
+          [&](int i, int block) {
+            load_box(ring.stage(p, i) + static_cast<unsigned>(p.weights_bytes), &p.input, 0, 0, block,
+                     ring.input(i));
+          });
     } else if (warp >= k_multipliers / 32 + 2 && p.norm.squares != nullptr) {
       pdl_wait();
       find_scales(p, reinterpret_cast<float*>(shared + p.scales_at),

@@ -13,6 +13,7 @@ struct RingBytes {
   int stage_depth, bytes;
 };
 constexpr RingBytes k_rings[] = {{2, 104 * 1024}, {2, 208 * 1024}, {4, 160 * 1024}};
+constexpr int k_bytes_in_flight = 64 * 1024;
 /// Beyond it a cut leaves too many SMs idle to be worth trying: fewer that read more can be as fast as all.
 constexpr double k_most_uneven = 2.2;
 
@@ -40,9 +41,13 @@ Layout layout_of(Problem const& problem, Config const& c) {
                                (warpgroups_of(c) * 64 - c.columns - c.stage_depth * result.rows) * 128, 0});
   int const partials = result.rows * (warpgroups_of(c) * 64 + 4) * 4;
   result.barriers = up(std::max(c.stages * result.stage + behind, partials), 8);
-  result.scales = result.barriers + 16 * c.stages;
+  result.scales = result.barriers + k_stage_barriers * c.stages;
   result.total = result.scales + 4 * result.rows;
   return result;
+}
+
+int in_flight_of(Layout const& layout, Config const& c) {
+  return std::clamp(k_bytes_in_flight / layout.weights, 1, c.stages);
 }
 
 bool supports(Problem const& p) {

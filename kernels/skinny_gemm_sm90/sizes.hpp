@@ -12,6 +12,7 @@ constexpr int k_block = 64;  ///< numbers of the depth in a row of shared memory
 constexpr int k_most_stages = 16;
 constexpr int k_most_shared = 227 * 1024;  ///< bytes of a block
 constexpr int k_squares_block = 16;        ///< columns that have a sum of squares together
+constexpr int k_stage_barriers = 24;       ///< bytes: weights and input are there, and have been read
 
 /// What becomes of the sums, which are in fp32.
 enum class Result {
@@ -53,6 +54,9 @@ struct Layout {
   int barriers = 0, scales = 0, total = 0;
 };
 Layout layout_of(Problem const& problem, Config const& config);
+/// Stages whose weights are on their way at once: some 64 KB, which keep the memory busy. All that is asked
+/// for behind them, as the input is, waits until they have landed.
+int in_flight_of(Layout const& layout, Config const& config);
 /// Rows of the input that an instruction takes.
 int instruction_columns(int rows);
 /// Stages that a block multiplies, its warpgroups that multiply, and blocks of a launch.

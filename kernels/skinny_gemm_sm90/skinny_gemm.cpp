@@ -65,6 +65,7 @@ cudaError_t launch(Problem const& problem, Config const& config, Operands const&
   p.rows = problem.rows, p.columns = problem.columns, p.result = problem.result;
   p.tile = config.columns, p.split = config.split, p.steps = steps_of(problem, config);
   p.stages = config.stages, p.stage_depth = config.stage_depth;
+  p.in_flight = in_flight_of(layout, config);
   p.stage_bytes = layout.stage, p.weights_bytes = layout.weights;
   p.box_rows = layout.rows, p.depth = problem.depth, p.of_depth = 1.0f / static_cast<float>(problem.depth);
   p.barriers_at = layout.barriers, p.scales_at = layout.scales;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <thread>
 
 #include "decode_gpu/small_decoder.hpp"
 
@@ -52,6 +53,17 @@ inline int capacity_of(Setting const& s) {
   return static_cast<int>(longest) + s.steps + 3;
 }
 
+/// `work(i)` for each i below `count`, by a thread for each processor.
+template <class Work>
+void each_of(std::size_t count, Work const& work) {
+  std::size_t const threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, count);
+  std::vector<std::jthread> all;
+  for (std::size_t t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      for (std::size_t i = t; i < count; i += threads) work(i);
+    });
+}
+
 /// The plain decoders read what the GPU's has read, so that a near tie does not part them.
 inline void check(Setting const& s) {
   reference::Weights const weights(s.model, 3);
@@ -86,18 +98,24 @@ inline void check(Setting const& s) {
     auto const tokens = decoder->tokens();
     ASSERT_OK(tokens);
     auto const found = logits_of(*decoder, s.model, options.batch);
-    std::vector<double> errors, of_bf16;
     for (std::size_t i = 0; i < s.prompts.size(); ++i) {
       auto const& all = (*tokens)[i];
       for (std::size_t p = 0; p < std::min(all.size(), s.prompts[i].size()); ++p)
         ASSERT_EQ(all[p], s.prompts[i][p]) << "a prompt was overwritten";
+    }
+    std::vector<double> errors(s.prompts.size()), of_bf16(s.prompts.size());
+    each_of(s.prompts.size(), [&](std::size_t i) {
+      auto const& all = (*tokens)[i];
       Numbers expected, as_bf16;
       for (; read[i] + 1 < all.size(); ++read[i]) {
         expected = exact[i].step(all[read[i]]);
         as_bf16 = rounding[i].step(all[read[i]]);
       }
-      errors.push_back(reference::relative_error(found[i], expected));
-      of_bf16.push_back(reference::relative_error(as_bf16, expected));
+      errors[i] = reference::relative_error(found[i], expected);
+      of_bf16[i] = reference::relative_error(as_bf16, expected);
+    });
+    for (std::size_t i = 0; i < s.prompts.size(); ++i) {
+      auto const& all = (*tokens)[i];
       // The next token is the GPU's own most likely one.
       if (all.size() > s.prompts[i].size()) {
         ASSERT_EQ(all.back(), reference::most_likely(found[i])) << "step " << step << ", sequence " << i;

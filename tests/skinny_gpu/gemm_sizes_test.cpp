@@ -57,8 +57,21 @@ TEST(SkinnyGemmSizes, PartsOfSharedMemory) {
       Config const c{columns, 1, 2, 2};
       auto const l = layout_of(p, c);
       EXPECT_GE(l.barriers, rows * (warpgroups_of(c) * 64 + 4) * 4);  // partial sums, where the ring was
-      EXPECT_GE(l.scales, l.barriers + 16 * c.stages);
+      EXPECT_GE(l.scales, l.barriers + k_stage_barriers * c.stages);
       EXPECT_GE(l.total, l.scales + 4 * rows);
+    }
+}
+
+/// A ring's stage that is waited for is never one that has been asked for again.
+TEST(SkinnyGemmSizes, WhatIsInFlight) {
+  for (int const rows : {1, 64})
+    for (auto const& c : configs({rows, 16384, 8192}, 132)) {
+      auto const l = layout_of({rows, 16384, 8192}, c);
+      int const stages = in_flight_of(l, c);
+      EXPECT_GE(stages, 1);
+      EXPECT_LE(stages, c.stages);
+      EXPECT_TRUE(stages == 1 || stages * l.weights <= 64 * 1024);
+      EXPECT_TRUE(stages == c.stages || (stages + 1) * l.weights > 64 * 1024);
     }
 }
 
