@@ -21,11 +21,11 @@ struct Parameters {
   int split = 1;
   int steps = 0;  ///< stages that a block multiplies
   int stages = 0, stage_depth = 0;
-  int in_flight = 0;                   ///< stages whose weights are on their way at once
-  int stage_bytes = 0;                 ///< weights, and the input behind them
-  int weights_bytes = 0;               ///< of a stage
-  int box_rows = 0;                    ///< of the input in a stage: rows, rounded up to 8
-  int barriers_at = 0, scales_at = 0;  ///< bytes from the beginning of shared memory
+  int in_flight = 0;                                    ///< stages whose weights are on their way at once
+  int stage_bytes = 0;                                  ///< weights, and the input behind them
+  int weights_bytes = 0;                                ///< of a stage
+  int box_rows = 0;                                     ///< of the input in a stage: rows, rounded up to 8
+  int barriers_at = 0, scales_at = 0, received_at = 0;  ///< bytes from the beginning of shared memory
   int depth = 0;
   float of_depth = 0;  ///< 1 / depth
   InputNorm norm;

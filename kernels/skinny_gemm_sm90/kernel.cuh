@@ -7,6 +7,7 @@
 #include <cuda.h>
 #include <cuda_bf16.h>
 
+#include <tessera/sync/cluster.cuh>
 #include <tessera/sync/launch.cuh>
 
 #include "instance.hpp"
@@ -174,17 +175,44 @@ __device__ inline void leave_squares(Parameters const& p, int row, int column, f
   if (lane % 4 == 0 && column < p.columns) p.squares[row * of_row + column / k_squares_block] = square;
 }
 
-/// Four sums at an address of shared memory, over all blocks of a cluster.
-__device__ inline float4 sum_of_parts(Parameters const& p, unsigned at) {
-  if (p.split == 1) return sm90::load_shared(at);
-  float4 sum{0, 0, 0, 0};
-#pragma unroll 4
-  for (int other = 0; other < p.split; ++other) {
-    float4 const part = load_remote_quad(in_block(at, static_cast<unsigned>(other)));
-    sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
+/// Sums of a cluster's blocks meet in the block that finishes the row: row r in block r % split, which has
+/// room for what each other one sends, [sender][row / split][column of the tile], and a barrier that counts
+/// its bytes.
+struct Parts {
+  Parameters const& p;
+  unsigned received, barrier;
+  int rank;
+
+  __device__ int rows_of(int block) const { return (p.rows - block + p.split - 1) / p.split; }
+  __device__ unsigned place(int sender, int receiver, int row, int column) const {
+    int const number = sender < receiver ? sender : sender - 1;
+    int const at = (number * ((p.rows + p.split - 1) / p.split) + row / p.split) * p.tile + column;
+    return received + static_cast<unsigned>(4 * at);
   }
-  return sum;
-}
+  /// One thread, before anyone sends.
+  __device__ void expect() const {
+    barrier_expect(barrier, static_cast<unsigned>((p.split - 1) * rows_of(rank) * p.tile * 4));
+  }
+  /// To the block that finishes the row, another one.
+  __device__ void send(int row, int column, float4 const& sums) const {
+    auto const to = static_cast<unsigned>(row % p.split);
+    store_remote(in_block(place(rank, row % p.split, row, column), to), in_block(barrier, to), sums.x, sums.y,
+                 sums.z, sums.w);
+  }
+  __device__ void wait() const {
+    while (!barrier_try_cluster(barrier, 0)) {
+    }
+  }
+  /// Of a row of this block, in the order of blocks, so that it is the same each time.
+  __device__ float4 sum(int row, int column, float4 const& own) const {
+    float4 sum{0, 0, 0, 0};
+    for (int other = 0; other < p.split; ++other) {
+      float4 const part = other == rank ? own : sm90::load_shared(place(other, rank, row, column));
+      sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
+    }
+    return sum;
+  }
+};
 
 template <int Columns, int Warpgroups>
 __global__ void __launch_bounds__(Warpgroups * 128 + k_other_threads)
@@ -198,16 +226,21 @@ __global__ void __launch_bounds__(Warpgroups * 128 + k_other_threads)
   int const first_column = static_cast<int>(blockIdx.x) / p.split * p.tile;
   int const first_block = rank * p.steps * p.stage_depth;
   bool const loads_weights = threadIdx.x == k_multipliers;
+  Parts const parts{p, shared_address(shared) + static_cast<unsigned>(p.received_at), ring.weights(p.stages),
+                    rank};
   if (loads_weights) {
     prefetch_map(&p.weights);
+    if (p.split > 1) barrier_init(parts.barrier, 1);
     for (int i = 0; i < p.stages; ++i) {
       barrier_init(ring.weights(i), 1);
       barrier_init(ring.input(i), 1);
       barrier_init(ring.empty(i), Warpgroups * 4);
     }
     fence_barrier_init();
+    if (p.split > 1) parts.expect();
   }
   __syncthreads();
+  if (p.split > 1) cluster_arrive();  // others may send from then on
   if (warp >= k_multipliers / 32) {
     if (loads_weights) {
       auto const policy = streaming_policy();
@@ -255,26 +288,29 @@ __global__ void __launch_bounds__(Warpgroups * 128 + k_other_threads)
     }
     __syncwarp();
   }
-  if (p.split > 1) {
-    cluster_arrive();
-    cluster_wait();
-  } else {
-    __syncthreads();
-  }
+  __syncthreads();
   pdl_wait();  // for each thread that reads or writes what others have
-  // A block of a cluster finishes every so many rows of it. A thread has four columns of a row.
+  // A thread has four columns of a row.
   auto const* const scales = reinterpret_cast<float const*>(shared + p.scales_at);
   int const quads = p.tile / 4;
   int const rows_at_once = (k_multipliers + k_other_threads) / quads;
   int const in_tile = static_cast<int>(threadIdx.x) % quads * 4, column = first_column + in_tile;
   bool const any = static_cast<int>(threadIdx.x) < rows_at_once * quads;
+  auto const own = [&](int row) {
+    return sm90::load_shared(ring.base + static_cast<unsigned>(4 * (row * k_pitch + in_tile)));
+  };
+  if (p.split > 1) {
+    cluster_wait();
+    for (int row = static_cast<int>(threadIdx.x) / quads; any && row < p.rows; row += rows_at_once)
+      if (row % p.split != rank) parts.send(row, in_tile, own(row));
+    parts.wait();
+  }
   for (int i = static_cast<int>(threadIdx.x) / quads; any; i += rows_at_once) {
     int const row = rank + i * p.split;
     if (row >= p.rows) break;
-    unsigned const at = ring.base + static_cast<unsigned>(4 * (row * k_pitch + in_tile));
     float square = 0;
     if (column < p.columns) {
-      float4 sum = sum_of_parts(p, at);
+      float4 sum = p.split == 1 ? own(row) : parts.sum(row, in_tile, own(row));
       if (p.norm.squares != nullptr) {
         float const by = scales[row];
         sum.x *= by, sum.y *= by, sum.z *= by, sum.w *= by;
@@ -286,11 +322,6 @@ __global__ void __launch_bounds__(Warpgroups * 128 + k_other_threads)
       square = store(p, row, column, sum);
     }
     if (p.squares != nullptr) leave_squares(p, row, column, square);
-  }
-  if (p.split > 1) {  // others read here until then
-    __syncwarp();
-    cluster_arrive();
-    cluster_wait();
   }
 }
 

@@ -20,6 +20,11 @@ constexpr double k_most_uneven = 2.2;
 int ceiling(int value, int by) { return (value + by - 1) / by; }
 int up(int value, int to) { return ceiling(value, to) * to; }
 
+/// Sums that the other blocks of a cluster send to one.
+int received_bytes(Problem const& problem, Config const& c) {
+  return (c.split - 1) * ceiling(problem.rows, c.split) * c.columns * 4;
+}
+
 }  // namespace
 
 int instruction_columns(int rows) { return rows <= 16 ? 16 : rows <= 32 ? 32 : 64; }
@@ -41,8 +46,9 @@ Layout layout_of(Problem const& problem, Config const& c) {
                                (warpgroups_of(c) * 64 - c.columns - c.stage_depth * result.rows) * 128, 0});
   int const partials = result.rows * (warpgroups_of(c) * 64 + 4) * 4;
   result.barriers = up(std::max(c.stages * result.stage + behind, partials), 8);
-  result.scales = result.barriers + k_stage_barriers * c.stages;
-  result.total = result.scales + 4 * result.rows;
+  result.scales = result.barriers + k_stage_barriers * c.stages + 8;
+  result.received = up(result.scales + 4 * result.rows, 16);
+  result.total = result.received + received_bytes(problem, c);
   return result;
 }
 
@@ -75,7 +81,8 @@ std::vector<Config> configs(Problem const& problem, int sms) {
         Config c{columns, split, stage_depth, 2};
         int const steps = steps_of(problem, c);
         if (steps < 2 && split > 1) continue;
-        int const stages = std::min({bytes / layout_of(problem, c).stage, k_most_stages, steps});
+        int const of_ring = bytes - received_bytes(problem, c);
+        int const stages = std::min({of_ring / layout_of(problem, c).stage, k_most_stages, steps});
         c.stages = std::max(stages, 2);
         if (!allows(problem, c)) continue;
         int const blocks = blocks_of(problem, c);

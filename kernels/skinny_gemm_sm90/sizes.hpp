@@ -47,11 +47,13 @@ std::vector<Config> configs(Problem const& problem, int sms);
 /// Is it a cut that a kernel has, and a block has room for?
 bool allows(Problem const& problem, Config const& config);
 
-/// A block's shared memory, in bytes: the ring in front, barriers behind it, and scales of rows at the end.
+/// A block's shared memory, in bytes: the ring in front, barriers behind it, scales of rows, and where sums
+/// come from the other blocks of the cluster.
 struct Layout {
   int rows = 0;                ///< of the input in a stage: rounded up to 8
   int weights = 0, stage = 0;  ///< of a stage: of the weights in it, and of all
-  int barriers = 0, scales = 0, total = 0;
+  int barriers = 0;            ///< those of stages, and one of what is received
+  int scales = 0, received = 0, total = 0;
 };
 Layout layout_of(Problem const& problem, Config const& config);
 /// Stages whose weights are on their way at once: some 64 KB, which keep the memory busy. All that is asked

@@ -68,7 +68,7 @@ cudaError_t launch(Problem const& problem, Config const& config, Operands const&
   p.in_flight = in_flight_of(layout, config);
   p.stage_bytes = layout.stage, p.weights_bytes = layout.weights;
   p.box_rows = layout.rows, p.depth = problem.depth, p.of_depth = 1.0f / static_cast<float>(problem.depth);
-  p.barriers_at = layout.barriers, p.scales_at = layout.scales;
+  p.barriers_at = layout.barriers, p.scales_at = layout.scales, p.received_at = layout.received;
   p.norm = operands.norm, p.shift = operands.shift;
   p.rounded = operands.rounded, p.squares = operands.squares;
   if (!map_of(&p.weights, operands.weights, problem.columns, problem.depth, config.columns,

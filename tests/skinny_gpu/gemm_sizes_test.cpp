@@ -54,11 +54,16 @@ TEST(SkinnyGemmSizes, PartsOfSharedMemory) {
   for (int const rows : {1, 9, 64})
     for (int columns = 16; columns <= 128; columns += 16) {
       Problem const p{rows, 1024, 1024};
-      Config const c{columns, 1, 2, 2};
-      auto const l = layout_of(p, c);
-      EXPECT_GE(l.barriers, rows * (warpgroups_of(c) * 64 + 4) * 4);  // partial sums, where the ring was
-      EXPECT_GE(l.scales, l.barriers + k_stage_barriers * c.stages);
-      EXPECT_GE(l.total, l.scales + 4 * rows);
+      for (int const split : {1, 4}) {
+        Config const c{columns, split, 2, 2};
+        auto const l = layout_of(p, c);
+        EXPECT_GE(l.barriers, rows * (warpgroups_of(c) * 64 + 4) * 4);  // partial sums, where the ring was
+        EXPECT_GE(l.scales, l.barriers + k_stage_barriers * c.stages + 8);
+        EXPECT_GE(l.received, l.scales + 4 * rows);
+        EXPECT_EQ(l.received % 16, 0);
+        // Of the other blocks, each row that this one finishes.
+        EXPECT_GE(l.total, l.received + (split - 1) * ((rows + split - 1) / split) * columns * 4);
+      }
     }
 }
 
