@@ -66,7 +66,8 @@ struct Launches {
     int const positions = model.read_of(cached) + 1;
     auto const work = launched_work(model, batch, positions, machine.sms,
                                     launched_splits(model, batch, model.read_of(cached), machine.sms));
-    return costs.attention_us + work / (bytes_per_us / machine.sms);
+    bool const extras = model.has_qkv_shifts() || model.norms_heads;
+    return costs.attention_us + (extras ? costs.extras_us : 0) + work / (bytes_per_us / machine.sms);
   }
   double activation() const {
     return costs.short_us +

@@ -13,26 +13,27 @@
 namespace tessera::decode {
 
 /// What launches take beside the bytes that they move. Fitted to operators alone, and to layers and heads,
-/// behind 1,024 cached tokens on an H200 (results/h200/decode_launches.json and _qwen3.json); products by
-/// cuBLASLt to those of kernels before, on an H200 and an H100.
+/// behind 1,024 cached tokens on an H200 (results/h200/decode_launches_paced.json and _qwen3_paced.json);
+/// products by cuBLASLt to those of kernels before, on an H200 and an H100.
 struct LaunchCosts {
   double product_us = 3.0;          ///< a product by cuBLASLt begins and ends
   double product_bandwidth = 0.97;  ///< of the memory's, that it comes to
   /// Its depth is split among blocks, where columns are few: for each 1,024 beyond the first ones, and at
   /// most.
   double depth_us = 0.45, most_depth_us = 3.2;
-  double ours_us = 1.4;  ///< the same of our kernel for few rows, whose weights are on their way before
+  double ours_us = 1.3;  ///< the same of our kernel for few rows, whose weights are on their way before
   double ours_us_per_row = 0.025;
   double ours_bandwidth = 0.97;
   double ours_added_us = 1.25;  ///< more where it reads what it adds to, and leaves a norm
-  double ours_head_bandwidth = 0.93;
+  double ours_head_bandwidth = 0.91;
   double short_us = 1.1;  ///< a norm or an activation begins and ends
   double norm_us_per_mb = 0.7;
   double activation_us_per_mb = 0.25;
-  double attention_us = 3.9;    ///< attention waits for the product before it, and turns queries and keys
-  double between_us = 0.5;      ///< from a launch to the next, beside what each takes alone
+  double attention_us = 1.3;    ///< attention waits for the product before it, and turns queries and keys
+  double extras_us = 1.4;       ///< more where it norms them or adds biases
+  double between_us = 0.3;      ///< from a launch to the next, beside what each takes alone
   double head_bandwidth = 0.9;  ///< as product_bandwidth, of a product with so many columns
-  double head_us = 6;           ///< more than another product and a search
+  double head_us = 7.5;         ///< more than another product and a search
   double us_per_mlogits = 3.1;  ///< a million logits are written in fp32 and searched, beside their bytes
 };
 
