@@ -182,9 +182,15 @@ class BlockBench {
   /// The library's products around cuDNN's attention.
   void add_cudnn() {
 #ifdef TESSERA_CUDNN_ATTENTION
-    cudnn_ =
-        must(plan_check::layer_subject(graph_, library_, stream_, bench::bindings_with_cudnn()), "operands");
-    add("conventional, cuDNN", plan_name(library_) + ", attention by cuDNN", cudnn_, library_);
+    auto made = plan_check::layer_subject(graph_, library_, stream_, bench::bindings_with_cudnn());
+    if (!made) {
+      std::fprintf(stderr, "cuDNN's attention: %s\n", to_text(made.error()).c_str());
+      return;
+    }
+    cudnn_ = std::move(*made);
+    auto plan = library_;
+    plan.predicted_us = std::nan("");  // of our attention
+    add("conventional, cuDNN", plan_name(library_) + ", attention by cuDNN", cudnn_, plan);
 #endif
   }
 

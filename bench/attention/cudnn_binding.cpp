@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cudnn_binding.hpp"
 
+#include <algorithm>
+
 #include "kernels/bindings/attention_layout.hpp"
 #include "kernels/bindings/families.hpp"
 #include "kernels/cudnn/attention.hpp"
@@ -9,9 +11,13 @@ namespace tessera::bench {
 namespace {
 
 Expected<StageKernel> bind_attention(BindRequest const& request) {
-  if (request.planned().start != LaunchStart::in_order)
-    return cannot_bind(request, 0, "the launch", "cuDNN's kernels start when all before them is complete",
-                       "let the launch start in order");
+  // Nothing of cuDNN's waits for tiles, or posts them.
+  auto const in_order = [](Launch const& one) {
+    return one.start == LaunchStart::in_order && one.workers == 0;
+  };
+  if (auto const& all = request.plan.launches; !std::all_of(all.begin(), all.end(), in_order))
+    return cannot_bind(request, 0, "the launches", "cuDNN's kernels start when all before them is complete",
+                       "let all launches start in order");
   auto const call = attention_call(request);
   if (!call) return tl::make_unexpected(call.error());
   auto const made = cudnn::Attention::make(call->problem);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -136,9 +138,13 @@ Expected<std::shared_ptr<Attention const>> Attention::make(Problem const& proble
   if (auto fine = check(p); !fine) return tl::make_unexpected(fine.error());
   int const group = p.heads / p.key_heads;
   if (p.window > 0 || p.drop > 0 || p.key_lengths != nullptr || p.turned_keys || p.query_step != 0 ||
-      p.key_step != 0 || p.key_rows != p.query_rows || p.q.group != group * p.q.head ||
-      p.out.group != group * p.out.head)
+      p.key_step != 0 || p.key_rows != p.query_rows || p.key_offsets != p.query_offsets ||
+      p.q.group != group * p.q.head || p.out.group != group * p.out.head)
     return refused("cached keys, windows, dropout and heads in groups are not built here");
+  long long const widest = std::max({p.q.row, p.k.row, p.v.row, p.out.row});
+  if (p.query_offsets != nullptr && p.query_rows * widest > std::numeric_limits<int>::max())
+    return refused("places in " + std::to_string(p.query_rows) + " rows of " + std::to_string(widest) +
+                   " elements are more than 32 bits count");
   if (own_handle() == nullptr) return refused("libcudnn.so.9 was not found");
   auto const longest = longest_of(p);
   if (!longest) return tl::make_unexpected(longest.error());

@@ -46,6 +46,7 @@ struct Room {
   static constexpr int warps = Make<HeadSize>::warps, stages = Make<HeadSize>::stages;
   static constexpr int positions = Make<HeadSize>::positions;  ///< of a stage
   static constexpr int in_flight = Make<HeadSize>::in_flight;
+  static_assert(in_flight >= 1 && in_flight <= stages);
   static constexpr int stage_bytes = 2 * positions * row_bytes;
   static constexpr int bytes = warps * stages * stage_bytes;
   static_assert(bytes >= static_cast<int>(sizeof(float)) * k_most_group *
@@ -212,6 +213,7 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
     stages.wait(i);
     // Where the ring has no room beyond what is in flight: behind what is read.
     if (R::in_flight < R::stages && lane == 0) stages.load(i + R::in_flight);
+    __syncwarp();
 #pragma unroll
     for (int block = 0; block < R::positions; block += k_position_block) {
       if (block >= count) break;

@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(Warpgroups * 128 + k_other_threads)
     if (p.split > 1) parts.expect();
   }
   __syncthreads();
-  if (p.split > 1) cluster_arrive();  // others may send from then on
+  if (p.split > 1) cluster_arrive_relaxed();  // others may send from then on
   if (warp >= k_multipliers / 32) {
     if (loads_weights) {
       auto const policy = streaming_policy();

@@ -6,9 +6,10 @@
 namespace tessera::skinny_gemm {
 namespace {
 
-/// Blocks of the depth to a stage, and bytes of the ring. With the smaller ring a block of this launch and
-/// one of the next are on an SM together: weights of the next are on their way while this one ends. With the
-/// larger ones more of them are. Which is faster depends on the sizes.
+/// Blocks of the depth to a stage, and bytes of the ring. With the smaller ring a block of this launch and,
+/// but for 49 rows and more in clusters of four, one of the next are on an SM together: weights of the next
+/// are on their way while this one ends. With the larger ones more of them are. Which is faster depends on
+/// the sizes.
 struct RingBytes {
   int stage_depth, bytes;
 };

@@ -56,6 +56,7 @@ inline int capacity_of(Setting const& s) {
 /// `work(i)` for each i below `count`, by a thread for each processor.
 template <class Work>
 void each_of(std::size_t count, Work const& work) {
+  if (count == 0) return;
   std::size_t const threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, count);
   std::vector<std::jthread> all;
   for (std::size_t t = 0; t < threads; ++t)

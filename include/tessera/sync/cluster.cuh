@@ -30,6 +30,11 @@ __device__ inline unsigned in_block(unsigned address, unsigned rank) {
 __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
+/// The same, where nothing that the calling thread stored is given away but barriers, behind
+/// fence_barrier_init(): without a fence.
+__device__ inline void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 /// The same by threads whose warp may have parted.
 __device__ inline void cluster_sync_parted() {
@@ -79,14 +84,6 @@ __device__ inline float2 load_remote_pair(unsigned from) {
   float2 value;
   asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
                : "=f"(value.x), "=f"(value.y)
-               : "r"(from)
-               : "memory");
-  return value;
-}
-__device__ inline float4 load_remote_quad(unsigned from) {
-  float4 value;
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
                : "r"(from)
                : "memory");
   return value;
