@@ -39,9 +39,11 @@ struct Launches {
   double bytes_of(double columns, double depth, double to) const {
     return 2 * columns * depth + batch * (2 * depth + to * columns);
   }
+  /// Ours leaves the norm behind what is added.
   bool by_ours(int columns, int depth, double to) const {
+    double const behind = to == k_added ? norm() + costs.between_us : 0;
     return skinny_gemm::supports({batch, columns, depth}) &&
-           ours(columns, depth, to) <= library(columns, depth, to);
+           ours(columns, depth, to) <= library(columns, depth, to) + behind;
   }
   double product(int columns, int depth, double to) const {
     return by_ours(columns, depth, to) ? ours(columns, depth, to) : library(columns, depth, to);

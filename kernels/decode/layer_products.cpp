@@ -93,14 +93,20 @@ cudaError_t run(LaunchedProduct const& product, LtGemm const& gemm, Way const& w
 cudaError_t run_whole(LaunchedProduct const& product, LtGemm const& gemm, Way const& way,
                       ProductOperands const& o, cudaStream_t stream) {
   bool const ours = std::holds_alternative<skinny_gemm::Config>(way);
-  if (o.stream != nullptr && !(ours && o.norm.squares != nullptr)) {
+  auto const norm = [&](float* from, void* to, int columns, bool behind_is_ours) {
     kernels::Norm norm;
-    norm.x = o.stream, norm.y = const_cast<void*>(o.input);
-    norm.rows = product.rows, norm.columns = product.depth, norm.epsilon = o.norm.epsilon;
-    if (auto const error = kernels::norm(norm, stream, {}, !ours); error != cudaSuccess) return error;
-  }
+    norm.x = from, norm.y = to;
+    norm.rows = product.rows, norm.columns = columns, norm.epsilon = o.norm.epsilon;
+    return kernels::norm(norm, stream, {}, !behind_is_ours);
+  };
+  if (o.stream != nullptr && !(ours && o.norm.squares != nullptr))
+    if (auto const error = norm(o.stream, const_cast<void*>(o.input), product.depth, ours);
+        error != cudaSuccess)
+      return error;
   if (auto const error = run(product, gemm, way, o, stream); error != cudaSuccess) return error;
   if (ours) return cudaSuccess;
+  // Ours leaves the norm behind it to a product of ours.
+  if (o.rounded != nullptr) return norm(static_cast<float*>(o.to), o.rounded, product.columns, true);
   if (product.result == Result::gelu)
     return add_and_gelu(o.to, o.shift, product.rows, product.columns, stream);
   if (product.result != Result::gated) return cudaSuccess;

@@ -129,10 +129,10 @@ Expected<void> OperatorLaunches::find_way(LayerOperator which, ProductsOf among,
     auto& set = sets.emplace_back(operands_of(which, layer, rows_));
     if (which == LayerOperator::out || which == LayerOperator::down) {
       if (own_.squares != nullptr) set.rounded = own_.normed, set.squares = own_.squares;
-      continue;
+    } else {
+      set.stream = own_.stream;
+      set.norm = norm_behind(which == LayerOperator::qkv ? LayerOperator::down : LayerOperator::out, rows_);
     }
-    set.stream = own_.stream;
-    set.norm = norm_behind(which == LayerOperator::qkv ? LayerOperator::down : LayerOperator::out, rows_);
     set.norm.epsilon = static_cast<float>(model_.norm_epsilon);
   }
   auto const way = fastest_way(product, sets, among, stream);

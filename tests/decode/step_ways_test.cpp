@@ -63,14 +63,14 @@ TEST(StepWays, PartsOfLaunchedAttention) {
 LaunchCosts full_rings() {
   LaunchCosts costs;
   costs.ours_us = 1.4, costs.ours_head_bandwidth = 0.93, costs.between_us = 0.5;
-  costs.attention_us = 3.9, costs.extras_us = 0, costs.head_us = 6;
+  costs.attention_us = 3.9, costs.extras_us = 1, costs.head_us = 6;
   return costs;
 }
 /// And when all products were the library's.
 LaunchCosts before_ours() {
   auto costs = full_rings();
   costs.ours_us = 1e6, costs.between_us = 0.65;
-  costs.attention_us = 3.5, costs.head_us = 4;
+  costs.attention_us = 3.5, costs.extras_us = 0, costs.head_us = 4;
   return costs;
 }
 

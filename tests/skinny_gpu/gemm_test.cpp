@@ -266,4 +266,36 @@ TEST(SkinnyGemm, OneBehindTheOther) {
   }
 }
 
+/// Clusters of all sizes, launch behind launch without a stop, two inputs in turns: each result is what it is
+/// alone. Of fewer rows than a cluster has blocks some finish none.
+TEST(SkinnyGemm, ClustersOneBehindTheOther) {
+  ASSERT_EQ(load(), cudaSuccess);
+  constexpr std::size_t k_kept = 8;
+  for (int const rows : {1, 3, 16, 64})
+    for (int const split : {2, 4, 8}) {
+      SCOPED_TRACE(std::to_string(rows) + " rows, clusters of " + std::to_string(split));
+      Problem const first{rows, 1024, 512, Result::bf16}, second{rows, 512, 1024, Result::fp32};
+      Config const cut{64, split, 2, 2};
+      ASSERT_TRUE(allows(first, cut) && allows(second, cut));
+      Arrays a(first), b(second);
+      tessera::gpu::DeviceBuffer<unsigned short> other(a.x.size());
+      other.upload(numbers(a.x.size(), 5));
+      auto const size = Arrays::size(rows, second.columns);
+      tessera::gpu::DeviceBuffer<float> results(k_kept * size);
+      auto const run = [&](std::size_t i) {
+        auto* const input = i % 2 == 0 ? a.x.get() : other.get();
+        ASSERT_EQ(launch(first, cut, {input, a.w.get(), a.y.get()}, nullptr), cudaSuccess);
+        ASSERT_EQ(launch(second, cut, {a.y.get(), b.w.get(), results.get() + i % k_kept * size}, nullptr),
+                  cudaSuccess);
+      };
+      for (std::size_t i = 0; i < k_kept; ++i) {
+        run(i);
+        ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      }
+      auto const alone = results.download();
+      for (std::size_t i = 0; i < 50 * k_kept; ++i) run(i);
+      ASSERT_EQ(results.download(), alone);
+    }
+}
+
 }  // namespace
