@@ -94,10 +94,10 @@ cudaError_t run_whole(LaunchedProduct const& product, LtGemm const& gemm, Way co
                       ProductOperands const& o, cudaStream_t stream) {
   bool const ours = std::holds_alternative<skinny_gemm::Config>(way);
   auto const norm = [&](float* from, void* to, int columns, bool behind_is_ours) {
-    kernels::Norm norm;
-    norm.x = from, norm.y = to;
-    norm.rows = product.rows, norm.columns = columns, norm.epsilon = o.norm.epsilon;
-    return kernels::norm(norm, stream, {}, !behind_is_ours);
+    kernels::Norm of;
+    of.x = from, of.y = to;
+    of.rows = product.rows, of.columns = columns, of.epsilon = o.norm.epsilon;
+    return kernels::norm(of, stream, {}, !behind_is_ours);
   };
   if (o.stream != nullptr && !(ours && o.norm.squares != nullptr))
     if (auto const error = norm(o.stream, const_cast<void*>(o.input), product.depth, ours);

@@ -53,8 +53,8 @@ Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& o
 /// kernel's ways to cut it, or both. `sets` are operands of the same sizes in turns, so that weights come
 /// from memory; what they point to is written. Products are timed in a graph, as steps run them, with their
 /// SwiGLU or GeLU, with the norm before them unless ours does it, and the library's with the norm behind that
-/// ours leaves. Waits for the stream. A way that is less than 2 % faster than the library's first guess is not
-/// taken.
+/// ours leaves. Waits for the stream. A way that is less than 2 % faster than the library's first guess is
+/// not taken.
 Expected<Way> fastest_way(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
                           ProductsOf among, cudaStream_t stream);
 
