@@ -63,7 +63,7 @@ struct Block {
 };
 
 /// A warp's ring over its share of the positions: stages of the part in turns. `Paged`: the cache has pages.
-/// That is known at compile time, since instructions that are jumped over cost as much as a launch's begin.
+/// Where that was asked at run time, a block's first load came only when the launch before was complete.
 template <int HeadSize, bool Paged, class R>
 class Stages {
  public:

@@ -26,7 +26,9 @@ struct Ring {
   __device__ unsigned stage(Parameters const& p, int i) const {
     return base + static_cast<unsigned>(i * p.stage_bytes);
   }
-  __device__ unsigned weights(int i) const { return barriers + static_cast<unsigned>(k_stage_barriers * i); }
+  __device__ unsigned weights(int i) const {
+    return barriers + static_cast<unsigned>(k_stage_barrier_bytes * i);
+  }
   __device__ unsigned input(int i) const { return weights(i) + 8; }
   __device__ unsigned empty(int i) const { return weights(i) + 16; }
 };
@@ -177,7 +179,8 @@ __device__ inline void leave_squares(Parameters const& p, int row, int column, f
 
 /// Sums of a cluster's blocks meet in the block that finishes the row: row r in block r % split, which has
 /// room for what each other one sends, [sender][row / split][column of the tile], and a barrier that counts
-/// its bytes.
+/// its bytes. st.async counts what it has stored; wait() acquires it, at cluster scope. Blocks of a cluster
+/// run together, and each sends before it waits, so the wait ends. A launch uses the room once.
 struct Parts {
   Parameters const& p;
   unsigned received, barrier;

@@ -47,7 +47,7 @@ Layout layout_of(Problem const& problem, Config const& c) {
                                (warpgroups_of(c) * 64 - c.columns - c.stage_depth * result.rows) * 128, 0});
   int const partials = result.rows * (warpgroups_of(c) * 64 + 4) * 4;
   result.barriers = up(std::max(c.stages * result.stage + behind, partials), 8);
-  result.scales = result.barriers + k_stage_barriers * c.stages + 8;
+  result.scales = result.barriers + k_stage_barrier_bytes * c.stages + 8;
   result.received = up(result.scales + 4 * result.rows, 16);
   result.total = result.received + received_bytes(problem, c);
   return result;

@@ -12,7 +12,7 @@ constexpr int k_block = 64;  ///< numbers of the depth in a row of shared memory
 constexpr int k_most_stages = 16;
 constexpr int k_most_shared = 227 * 1024;  ///< bytes of a block
 constexpr int k_squares_block = 16;        ///< columns that have a sum of squares together
-constexpr int k_stage_barriers = 24;       ///< bytes: weights and input are there, and have been read
+constexpr int k_stage_barrier_bytes = 24;  ///< of a stage's barriers: weights and input are there, and read
 
 /// What becomes of the sums, which are in fp32.
 enum class Result {

@@ -74,8 +74,8 @@ LaunchCosts before_ours() {
   return costs;
 }
 
-/// Today's figures were fitted to the first two of these, full_rings() to two of the next, and before_ours()
-/// to the last.
+/// Today's figures were fitted to the first two of these, full_rings() to the next ones but Llama-3-8B's, and
+/// before_ours() to the last.
 struct LaunchRecord {
   char const *gpu, *name;
   std::size_t sizes;  ///< that it has

@@ -58,7 +58,7 @@ TEST(SkinnyGemmSizes, PartsOfSharedMemory) {
         Config const c{columns, split, 2, 2};
         auto const l = layout_of(p, c);
         EXPECT_GE(l.barriers, rows * (warpgroups_of(c) * 64 + 4) * 4);  // partial sums, where the ring was
-        EXPECT_GE(l.scales, l.barriers + k_stage_barriers * c.stages + 8);
+        EXPECT_GE(l.scales, l.barriers + k_stage_barrier_bytes * c.stages + 8);
         EXPECT_GE(l.received, l.scales + 4 * rows);
         EXPECT_EQ(l.received % 16, 0);
         // Of the other blocks, each row that this one finishes.
