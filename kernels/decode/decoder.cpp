@@ -36,30 +36,6 @@ Diagnostics wrong_token(std::size_t sequence, int position) {
       .error();
 }
 
-/// A step is captured in a stream of its own: the caller's may be the default one, which cannot be.
-class CaptureStream {
- public:
-  CaptureStream() = default;
-  CaptureStream(CaptureStream const&) = delete;
-  CaptureStream& operator=(CaptureStream const&) = delete;
-  ~CaptureStream() {
-    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
-  }
-  Expected<cudaStream_t> begin() {
-    if (auto ok = check_call(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-        !ok)
-      return tl::make_unexpected(ok.error());
-    if (auto ok = check_call(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
-                             "cudaStreamBeginCapture");
-        !ok)
-      return tl::make_unexpected(ok.error());
-    return stream_;
-  }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
 }  // namespace
 
 Expected<void> Decoder::State::check_sequence(Sequence const& sequence) const {
@@ -195,21 +171,18 @@ Expected<void> Decoder::feed(cudaStream_t stream, int const* tokens) {
                     "taking in tokens");
 }
 
-Expected<void> Decoder::State::capture(Decoder& decoder, int steps, cudaGraphExec_t& graph) {
-  if (graph != nullptr) return {};
-  CaptureStream own;
-  auto const stream = own.begin();
-  if (!stream) return tl::make_unexpected(stream.error());
+Expected<void> Decoder::State::capture(Decoder& decoder, int steps, std::optional<Captured>& graph) {
+  if (graph) return {};
   capturing = true;
-  Expected<void> done;
-  for (int i = 0; i < steps && done; ++i) done = decoder.step(*stream);
+  auto captured = Captured::of([&](cudaStream_t in) {
+    Expected<void> done;
+    for (int i = 0; i < steps && done; ++i) done = decoder.step(in);
+    return done;
+  });
   capturing = false;
-  cudaGraph_t captured = nullptr;
-  auto error = cudaStreamEndCapture(*stream, &captured);
-  if (done && error == cudaSuccess) error = cudaGraphInstantiate(&graph, captured, 0);
-  if (captured != nullptr) cudaGraphDestroy(captured);
-  if (!done) return done;
-  return check_call(error, "capturing steps");
+  if (!captured) return tl::make_unexpected(captured.error());
+  graph = std::move(*captured);
+  return {};
 }
 
 Expected<void> Decoder::State::check_begun() const {
@@ -251,7 +224,7 @@ Expected<void> Decoder::State::replay(cudaStream_t stream, int steps, bool& begi
     auto error = cudaSuccess;
     for (int left = steps; left > 0 && error == cudaSuccess;) {
       bool const many = left >= k_steps_together;
-      error = cudaGraphLaunch(many ? many_steps : one_step, in);
+      error = (many ? many_steps : one_step)->launch(in);
       left -= many ? k_steps_together : 1;
     }
     return static_cast<int>(error);

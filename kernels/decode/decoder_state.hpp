@@ -7,6 +7,7 @@
 #include <tessera/run/bindings.hpp>
 #include <vector>
 
+#include "kernels/decode/captured.hpp"
 #include "kernels/decode/decoder.hpp"
 #include "kernels/decode/decoder_buffers.hpp"
 #include "kernels/decode/launched_head.hpp"
@@ -37,9 +38,9 @@ struct Decoder::State {
   std::optional<LaunchedHead> launched_head;      ///< and of the other
   std::optional<PromptReader> prompts;
   std::optional<PromptPass> pass;
-  cudaGraphExec_t one_step = nullptr, many_steps = nullptr;  ///< graphs, captured when they are asked for
-  bool capturing = false;                                    ///< a graph of its own
-  bool replayed = false;                                     ///< such a launch is in a graph of the caller's
+  std::optional<Captured> one_step, many_steps;  ///< when they are asked for
+  bool capturing = false;                        ///< one of them
+  bool replayed = false;                         ///< such a launch is in a graph of the caller's
   bool layers_alone = false;   ///< the last thing that was enqueued is layers without their head
   cudaEvent_t last = nullptr;  ///< behind the last launch that no persistent one knows of; none yet: not made
   std::vector<Sequence> begun;  ///< empty: begin() comes first
@@ -49,8 +50,6 @@ struct Decoder::State {
   ~State() {
     // Steps by launches may still run: as chains do, wait for them before memory is given back.
     if (last != nullptr || replayed) (void)wait_for_others();
-    for (auto* const graph : {one_step, many_steps})
-      if (graph != nullptr) cudaGraphExecDestroy(graph);
     if (last != nullptr) cudaEventDestroy(last);
   }
 
@@ -68,7 +67,7 @@ struct Decoder::State {
   /// Is what is left of prompts read by a pass?
   bool takes_pass(std::vector<Positions> const& unread) const;
   /// `graph` of so many steps, unless there is one.
-  Expected<void> capture(Decoder& decoder, int steps, cudaGraphExec_t& graph);
+  Expected<void> capture(Decoder& decoder, int steps, std::optional<Captured>& graph);
   Expected<void> check_sequence(Sequence const& sequence) const;
   Expected<void> check_begun() const;
   Expected<void> check_steps(int steps) const;

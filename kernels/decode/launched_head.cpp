@@ -27,9 +27,9 @@ Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights cons
   auto set = result.operands();
   set.stream = rows.stream, set.norm = layers.norm;
   set.norm.epsilon = static_cast<float>(model.norm_epsilon);
-  auto const way = fastest_way(result.product(), {set}, options.products_of, stream);
-  if (!way) return tl::make_unexpected(way.error());
-  result.way_ = *way;
+  auto const ways = fastest_ways(result.product(), {set}, options.products_of, stream);
+  if (!ways) return tl::make_unexpected(ways.error());
+  result.way_ = ways->front();
   return result;
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/launched_layers.hpp"
 
+#include <algorithm>
+
 #include "kernels/decode/attention.hpp"
+#include "kernels/decode/ways_in_layers.hpp"
 
 namespace tessera::decode {
 
@@ -23,7 +26,27 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
       options.time_products ? std::optional(options.products_of) : std::nullopt, options.by_library, stream);
   if (!operators) return tl::make_unexpected(operators.error());
   result.operators_ = std::move(*operators);
+  if (options.time_products)
+    if (auto ok = result.take_fastest(options.products_of,
+                                      std::min(options.usual_cached, options.capacity - 1), stream);
+        !ok)
+      return tl::make_unexpected(ok.error());
   return result;
+}
+
+Expected<void> LaunchedLayers::take_fastest(ProductsOf among, int cached, cudaStream_t stream) {
+  LayersTimed const timed{model_, among, batch_, sms_};
+  // Pages are the caller's, and may be in use.
+  if (around_.pages.table != nullptr) return take_fastest_in_layers(operators_, timed, nullptr, stream);
+  std::vector<int> const lengths(static_cast<std::size_t>(batch_), std::max(cached, 0));
+  auto const bytes = lengths.size() * sizeof(int);
+  auto ok = check_call(
+      cudaMemcpyAsync(around_.end.cached, lengths.data(), bytes, cudaMemcpyHostToDevice, stream), "lengths");
+  if (ok)
+    ok = take_fastest_in_layers(
+        operators_, timed, [this](cudaStream_t in) { return all(in); }, stream);
+  if (ok) ok = check_call(cudaMemsetAsync(around_.end.cached, 0, bytes, stream), "lengths");
+  return ok;
 }
 
 LaunchedAttention LaunchedLayers::attention_sizes() const {

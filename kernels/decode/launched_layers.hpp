@@ -34,6 +34,8 @@ class LaunchedLayers {
   LayersEnd end() const { return operators_.end(batch_); }
 
  private:
+  /// Of each product the way with which layers are fastest, behind so many cached tokens of each sequence.
+  Expected<void> take_fastest(ProductsOf among, int cached, cudaStream_t stream);
   LaunchedAttention attention_sizes() const;
   Expected<void> attend(cudaStream_t stream, int layer) const;
 

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 #include <variant>
 
+#include "kernels/decode/captured.hpp"
 #include "kernels/decode/device_memory.hpp"
 #include "kernels/decode/pass_kernels.hpp"
 #include "kernels/norm_rope/norm.hpp"
@@ -29,6 +29,8 @@ constexpr std::size_t k_most_tried = 12, k_most_tried_short = 64;
 constexpr std::size_t k_finalists = 8;  ///< of a first round, in which each way is timed once
 constexpr int k_rounds = 5;             ///< of these, in turns
 constexpr float k_worth = 0.98f;        ///< of the first guess's time
+/// Of the fastest one's time: ways that are kept take no more alone. In layers they may be the faster ones.
+constexpr float k_near = 1.3f;
 
 /// Products of a sample, each of other weights than the one before: some 200 microseconds of them, and no
 /// less than two.
@@ -38,8 +40,8 @@ int products_of_sample(LaunchedProduct const& product) {
   return bytes <= 64e6 ? 32 : bytes <= 256e6 ? 8 : 2;
 }
 
-/// Ways that have been found, until the process ends: by device, among what, and what is timed with a
-/// product.
+/// Ways that have been found, the fastest one first, until the process ends: by device, among what, and what
+/// is timed with a product.
 class Known {
  public:
   struct Key {
@@ -55,20 +57,21 @@ class Known {
     (void)cudaGetDevice(&result.device);
     return result;
   }
-  MaybeWay find(Key const& key) const {
+  /// Empty: it is not known.
+  std::vector<Way> find(Key const& key) const {
     std::lock_guard const lock(mutex_);
     auto const found = all_.find(key);
-    return found == all_.end() ? std::nullopt : std::optional(found->second);
+    return found == all_.end() ? std::vector<Way>() : found->second;
   }
-  /// What is known from then on: another thread may have found one before.
-  Way keep(Key const& key, Way const& way) {
+  /// What is known from then on: another thread may have found some before.
+  std::vector<Way> keep(Key const& key, std::vector<Way> ways) {
     std::lock_guard const lock(mutex_);
-    return all_.try_emplace(key, way).first->second;
+    return all_.try_emplace(key, std::move(ways)).first->second;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::map<Key, Way> all_;
+  std::map<Key, std::vector<Way>> all_;
 };
 Known& known() {
   static auto& all = *new Known;
@@ -132,75 +135,6 @@ Expected<std::vector<Way>> ways_of(LaunchedProduct const& product, LtGemm const&
   return result;
 }
 
-/// Launches that were captured once, to be enqueued without the host's time for each.
-class Captured {
- public:
-  template <class Work>
-  explicit Captured(Work const& work) {
-    cudaStream_t stream = nullptr;
-    error_ = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    if (error_ != cudaSuccess) return;
-    error_ = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-    if (error_ == cudaSuccess) {
-      auto const done = work(stream);
-      cudaGraph_t graph = nullptr;
-      error_ = cudaStreamEndCapture(stream, &graph);
-      if (done != cudaSuccess) error_ = done;
-      if (error_ == cudaSuccess) error_ = cudaGraphInstantiate(&graph_, graph, 0);
-      if (graph != nullptr) (void)cudaGraphDestroy(graph);
-    }
-    (void)cudaStreamDestroy(stream);
-  }
-  ~Captured() {
-    if (graph_ != nullptr) (void)cudaGraphExecDestroy(graph_);
-  }
-  Captured(Captured const&) = delete;
-  Captured& operator=(Captured const&) = delete;
-
-  cudaError_t launch(cudaStream_t stream) const {
-    return error_ != cudaSuccess ? error_ : cudaGraphLaunch(graph_, stream);
-  }
-
- private:
-  cudaGraphExec_t graph_ = nullptr;
-  cudaError_t error_ = cudaSuccess;
-};
-
-/// Two events of a stream.
-class Clock {
- public:
-  Clock() {
-    for (auto* const one : {&begin_, &end_})
-      if (error_ == cudaSuccess) error_ = cudaEventCreate(one);
-  }
-  ~Clock() {
-    for (auto const one : {begin_, end_})
-      if (one != nullptr) (void)cudaEventDestroy(one);
-  }
-  Clock(Clock const&) = delete;
-  Clock& operator=(Clock const&) = delete;
-
-  /// Nothing: `work` cannot be enqueued. An error of CUDA stays in error().
-  template <class Work>
-  std::optional<float> milliseconds(cudaStream_t stream, Work const& work) {
-    float result = 0;
-    keep(cudaEventRecord(begin_, stream));
-    if (error_ != cudaSuccess || work() != cudaSuccess) return {};
-    keep(cudaEventRecord(end_, stream));
-    keep(error_ == cudaSuccess ? cudaEventSynchronize(end_) : error_);
-    keep(error_ == cudaSuccess ? cudaEventElapsedTime(&result, begin_, end_) : error_);
-    return error_ == cudaSuccess ? std::optional(result) : std::nullopt;
-  }
-  cudaError_t error() const { return error_; }
-
- private:
-  void keep(cudaError_t error) {
-    if (error_ == cudaSuccess) error_ = error;
-  }
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-  cudaError_t error_ = cudaSuccess;
-};
-
 /// Numbers of the weights where a product reads others: products of zeros take less power, and are faster.
 cudaError_t fill(LaunchedProduct const& product, ProductOperands const& o, cudaStream_t stream) {
   auto const numbers = 2 * times(product.columns, product.depth), all = times(product.rows, product.depth);
@@ -235,10 +169,11 @@ Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& o
   return check_call(run(product, **gemm, way.value_or(guess), operands, stream), "a product");
 }
 
-Expected<Way> fastest_way(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
-                          ProductsOf among, cudaStream_t stream) {
+Expected<std::vector<Way>> fastest_ways(LaunchedProduct const& product,
+                                        std::vector<ProductOperands> const& sets, ProductsOf among,
+                                        cudaStream_t stream) {
   auto const key = Known::key(product, sets.front(), among);
-  if (auto const found = known().find(key); found) return *found;
+  if (auto found = known().find(key); !found.empty()) return found;
   auto const gemm = LtGemm::make(library_problem(product));
   if (!gemm) return tl::make_unexpected(gemm.error());
   auto const ways = ways_of(product, **gemm, among);
@@ -248,42 +183,42 @@ Expected<Way> fastest_way(LaunchedProduct const& product, std::vector<ProductOpe
   Clock clock;
   struct Tried {
     Way const* way;
-    std::unique_ptr<Captured> products;
+    Captured products;
     float least;
   };
   auto const capture = [&](Way const& way) {
-    return std::make_unique<Captured>([&](cudaStream_t in) {
+    return Captured::of([&](cudaStream_t in) {
       auto error = cudaSuccess;
       for (int i = 0; i < products_of_sample(product) && error == cudaSuccess; ++i)
         error = run_whole(product, **gemm, way, sets[static_cast<std::size_t>(i) % sets.size()], in);
-      return error;
+      return check_call(error, "a product");
     });
-  };
-  auto const sample = [&](Captured const& products) {
-    return clock.milliseconds(stream, [&] { return products.launch(stream); });
   };
   std::vector<Tried> tried;
   for (auto const& way : *ways) {
     // Loads it, which is not to happen while a stream is captured.
-    if (run_whole(product, **gemm, way, sets.front(), stream) != cudaSuccess) {
+    auto ran = check_call(run_whole(product, **gemm, way, sets.front(), stream), "a product");
+    auto products = ran ? capture(way) : tl::make_unexpected(ran.error());
+    if (!products) {
       (void)cudaGetLastError();  // it is no error that this way has no kernel
       continue;
     }
-    auto products = capture(way);
-    for (int warm = 0; warm < (tried.empty() ? 4 : 1); ++warm) (void)sample(*products);  // wakes the clocks
-    auto const once = sample(*products);
-    if (clock.error() != cudaSuccess) break;
-    if (once) tried.push_back({&way, std::move(products), *once});
+    for (int warm = 0; warm < (tried.empty() ? 4 : 1); ++warm)
+      (void)clock.milliseconds(stream, *products);  // wakes the clocks
+    auto const once = clock.milliseconds(stream, *products);
+    if (!once) break;
+    tried.push_back({&way, std::move(*products), *once});
   }
   // The first guess stays in front: it is taken unless another is clearly faster.
   bool const has_guess = !tried.empty() && tried.front().way == &ways->front() &&
                          std::holds_alternative<LtAlgorithm>(ways->front());
   auto const others = tried.begin() + (has_guess ? 1 : 0);
   std::stable_sort(others, tried.end(), [](auto const& a, auto const& b) { return a.least < b.least; });
-  tried.resize(std::min(tried.size(), k_finalists));
+  tried.erase(tried.begin() + static_cast<std::ptrdiff_t>(std::min(tried.size(), k_finalists)), tried.end());
   for (int round = 0; round < k_rounds && clock.error() == cudaSuccess; ++round)
     for (auto& one : tried)
-      if (auto const more = sample(*one.products); more) one.least = std::min(one.least, *more);
+      if (auto const more = clock.milliseconds(stream, one.products); more)
+        one.least = std::min(one.least, *more);
   auto ok = check_call(clock.error(), "timing products");
   if (ok && tried.empty())
     ok =
@@ -292,9 +227,13 @@ Expected<Way> fastest_way(LaunchedProduct const& product, std::vector<ProductOpe
                                product.rows, product.columns, product.depth));
   if (!ok) return tl::make_unexpected(ok.error());
   if (has_guess) tried.front().least *= k_worth;
-  auto const best = std::min_element(tried.begin(), tried.end(),
-                                     [](auto const& a, auto const& b) { return a.least < b.least; });
-  return known().keep(key, *best->way);
+  std::stable_sort(tried.begin(), tried.end(),
+                   [](auto const& a, auto const& b) { return a.least < b.least; });
+  std::vector<Way> kept;
+  for (auto const& one : tried)
+    if (one.least <= k_near * tried.front().least && one.way->index() == tried.front().way->index())
+      kept.push_back(*one.way);
+  return known().keep(key, std::move(kept));
 }
 
 }  // namespace tessera::decode

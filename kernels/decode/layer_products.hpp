@@ -27,7 +27,7 @@ struct ProductOperands {
   void* to = nullptr;             ///< [rows][columns], bf16 or fp32 as the result says
   void* workspace = nullptr;      ///< cublaslt::workspace_bytes
   void* gated = nullptr;          ///< [rows][columns / 2], of a gated product
-  /// For fastest_way(): [rows][depth] of fp32, whose norm `input` is, where that takes a launch; null:
+  /// For fastest_ways(): [rows][depth] of fp32, whose norm `input` is, where that takes a launch; null:
   /// nothing.
   float* stream = nullptr;
   /// Of our kernel alone, where is_ours(): skinny_gemm::Operands says what they are.
@@ -49,13 +49,15 @@ inline bool is_ours(MaybeWay const& way) { return way && std::holds_alternative<
 Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& operands, MaybeWay const& way,
                         cudaStream_t stream);
 
-/// The fastest way for a product on this device, found once in a process: among the library's algorithms, our
-/// kernel's ways to cut it, or both. `sets` are operands of the same sizes in turns, so that weights come
-/// from memory; what they point to is written. Products are timed in a graph, as steps run them, with their
-/// SwiGLU or GeLU, with the norm before them unless ours does it, and the library's with the norm behind that
-/// ours leaves. Waits for the stream. A way that is less than 2 % faster than the library's first guess is
-/// not taken.
-Expected<Way> fastest_way(LaunchedProduct const& product, std::vector<ProductOperands> const& sets,
-                          ProductsOf among, cudaStream_t stream);
+/// The fastest ways for a product on this device, the fastest one first, up to eight that are nearly as fast
+/// and all ours or all the library's, found once in a process: among the library's algorithms, our kernel's
+/// ways to cut it, or both. `sets` are operands of the same sizes in turns, so that weights come from memory;
+/// what they point to is written. Products are timed in a graph, as steps run them, with their SwiGLU or
+/// GeLU, with the norm before them unless ours does it, and the library's with the norm behind that ours
+/// leaves. Waits for the stream. A way that is less than 2 % faster than the library's first guess is not
+/// taken.
+Expected<std::vector<Way>> fastest_ways(LaunchedProduct const& product,
+                                        std::vector<ProductOperands> const& sets, ProductsOf among,
+                                        cudaStream_t stream);
 
 }  // namespace tessera::decode

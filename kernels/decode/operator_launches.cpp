@@ -135,9 +135,9 @@ Expected<void> OperatorLaunches::find_way(LayerOperator which, ProductsOf among,
     }
     set.norm.epsilon = static_cast<float>(model_.norm_epsilon);
   }
-  auto const way = fastest_way(product, sets, among, stream);
-  if (!way) return tl::make_unexpected(way.error());
-  ways_.emplace(which, *way);
+  auto ways = fastest_ways(product, sets, among, stream);
+  if (!ways) return tl::make_unexpected(ways.error());
+  ways_.emplace(which, std::move(*ways));
   return {};
 }
 

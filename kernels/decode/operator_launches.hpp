@@ -61,20 +61,27 @@ class OperatorLaunches {
   Expected<void> layer(cudaStream_t stream, int number, int rows, Attend const& attend) const;
   Expected<void> enqueue(cudaStream_t stream, LayerOperator which, int number, int rows,
                          Attend const& attend) const;
+  /// Ways of a product that were nearly as fast alone, the one that is taken first. Empty: none was timed.
+  std::vector<Way> ways(LayerOperator product) const {
+    auto const found = ways_.find(product);
+    return found == ways_.end() ? std::vector<Way>() : found->second;
+  }
+  /// Takes one of them from now on: norms are where all of them have them.
+  void take(LayerOperator product, Way const& way) { ways_.at(product).front() = way; }
   /// What the last layer leaves of so many rows.
   LayersEnd end(int rows) const;
   /// Queries and keys of a layer, to be normed and turned where they are.
   kernels::Heads heads(int layer, int rows, Turn const* turns) const;
 
  private:
-  /// Of an operator that is a product.
-  LaunchedProduct product_of(LayerOperator which, int rows) const;
   /// Ways are known of as many rows as make() had.
   MaybeWay way_of(LayerOperator which, int rows) const {
     auto const found = ways_.find(which);
-    return rows == rows_ && found != ways_.end() ? MaybeWay(found->second) : std::nullopt;
+    return rows == rows_ && found != ways_.end() ? MaybeWay(found->second.front()) : std::nullopt;
   }
   bool by_ours(LayerOperator which, int rows) const { return is_ours(way_of(which, rows)); }
+  /// Of an operator that is a product.
+  LaunchedProduct product_of(LayerOperator which, int rows) const;
   ProductOperands operands_of(LayerOperator product, int layer, int rows) const;
   /// The norm of what a product of ours that is added to the stream leaves behind; without squares where that
   /// product is the library's.
@@ -87,8 +94,8 @@ class OperatorLaunches {
   Model model_;
   PackedWeights weights_;
   RowBuffers own_;
-  int rows_ = 0;  ///< of make()
-  std::map<LayerOperator, Way> ways_;
+  int rows_ = 0;                                    ///< of make()
+  std::map<LayerOperator, std::vector<Way>> ways_;  ///< that which is taken first
 };
 
 }  // namespace tessera::decode

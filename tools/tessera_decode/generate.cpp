@@ -20,6 +20,7 @@
 #include "arguments.hpp"
 #include "bench/skinny_mlp/floor.hpp"
 #include "files/whole_files.hpp"
+#include "kernels/decode/captured.hpp"
 #include "kernels/decode/device_weights.hpp"
 #include "kernels/decode/hf_model.hpp"
 #include "kernels/decode/logits_file.hpp"
@@ -91,36 +92,6 @@ class Event {
 
  private:
   cudaEvent_t event_ = nullptr;
-};
-
-/// Launches that cost the host nothing each.
-class Graph {
- public:
-  Graph() = default;
-  Graph(Graph const&) = delete;
-  Graph& operator=(Graph const&) = delete;
-  ~Graph() {
-    if (graph_ != nullptr) (void)cudaGraphExecDestroy(graph_);
-  }
-  template <class Work>
-  Expected<void> capture(cudaStream_t stream, Work const& work) {
-    if (auto ok = decode::check_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-                                     "cudaStreamBeginCapture");
-        !ok)
-      return ok;
-    Expected<void> const done = work();
-    cudaGraph_t captured = nullptr;
-    auto error = cudaStreamEndCapture(stream, &captured);
-    if (done && error == cudaSuccess) error = cudaGraphInstantiate(&graph_, captured, 0);
-    if (captured != nullptr) (void)cudaGraphDestroy(captured);
-    return done ? decode::check_call(error, "capturing an operator") : done;
-  }
-  Expected<void> launch(cudaStream_t stream) const {
-    return decode::check_call(cudaGraphLaunch(graph_, stream), "cudaGraphLaunch");
-  }
-
- private:
-  cudaGraphExec_t graph_ = nullptr;
 };
 
 struct Run {
@@ -361,17 +332,15 @@ struct Run {
     auto other = in_the_middle(decoder, options());
     if (!other) return no_more(other.error());
     constexpr int k_rounds = 12;
-    Event from, to;
+    decode::Clock clock;
     for (auto const which : decode::k_layer_operators) {
-      Graph graph;
-      if (auto ok = graph.capture(stream, [&] { return other->only(stream, which); }); !ok) return ok;
+      auto const launches = decode::Captured::of([&](cudaStream_t in) { return other->only(in, which); });
+      if (!launches) return tl::make_unexpected(launches.error());
       std::vector<double> us;
       for (int round = 0; round < k_warm_steps + k_rounds; ++round) {
-        if (auto ok = from.record(stream); !ok) return ok;
-        if (auto ok = graph.launch(stream); !ok) return ok;
-        if (auto ok = to.record(stream); !ok) return ok;
-        if (auto ok = to.wait(); !ok) return ok;
-        if (round >= k_warm_steps) us.push_back(to.us_since(from) / model.layers);
+        auto const ms = clock.milliseconds(stream, *launches);
+        if (!ms) return decode::check_call(clock.error(), "timing an operator");
+        if (round >= k_warm_steps) us.push_back(1e3 * static_cast<double>(*ms) / model.layers);
       }
       result.alone.push_back({decode::operator_name(which), bench::with_decimals(median(us), 3)});
     }

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ways of products with which whole layers are fastest. Alone a product follows itself; in a layer it
+// follows one whose blocks may leave no room for it, and what it has on its way delays what comes behind.
+#pragma once
+
+#include <functional>
+
+#include "kernels/decode/operator_launches.hpp"
+
+namespace tessera::decode {
+
+/// What ways were chosen for.
+struct LayersTimed {
+  Model const& model;
+  ProductsOf among;
+  int rows = 0, sms = 0;
+};
+
+/// `operators` take from now on those of their ways with which all layers are fastest: one product after the
+/// other, twice over. Found once in a process for each device, number of rows and sizes of a model. `layers`
+/// enqueues all layers by the ways that are taken; null: only what is known already is taken. Waits for the
+/// stream. E0511, or the error of `layers`.
+Expected<void> take_fastest_in_layers(OperatorLaunches& operators, LayersTimed const& timed,
+                                      std::function<Expected<void>(cudaStream_t)> const& layers,
+                                      cudaStream_t stream);
+
+}  // namespace tessera::decode
