@@ -336,19 +336,24 @@ TEST(DecodeLaunched, PredictionsDecide) {
       auto const timed = made->another(options, stream);
       ASSERT_OK(timed);
       EXPECT_FALSE(by_launches(timed->options())) << batch << " sequences";
-      // Where memory is for persistent layers alone, these are taken.
+      // Where memory is for persistent layers alone, these are taken: without passes over prompts launches
+      // need more of it.
+      options.keep_times = false, options.prompt_rows = 1;
       auto persistent = options;
-      persistent.keep_times = false;
       if (words_can(batch))
         persistent.steps = StepBy::persistent;
       else
         persistent.cut.exchange = Exchange::semaphore;
-      options.keep_times = false, options.most_bytes = Decoder::bytes_of(model, persistent);
-      if (options.most_bytes < Decoder::bytes_of(model, made->options())) {
-        auto const small = made->another(options, stream);
-        ASSERT_OK(small);
-        EXPECT_FALSE(by_launches(small->options())) << batch << " sequences";
-      }
+      auto const enough = Decoder::bytes_of(model, options);
+      options.most_bytes = Decoder::bytes_of(model, persistent);
+      ASSERT_LT(options.most_bytes, enough) << batch << " sequences";
+      auto const small = made->another(options, stream);
+      ASSERT_OK(small);
+      EXPECT_FALSE(by_launches(small->options())) << batch << " sequences";
+      options.most_bytes = enough;
+      auto const large = made->another(options, stream);
+      ASSERT_OK(large);
+      EXPECT_EQ(by_launches(large->options()), expected == StepBy::launches) << batch << " sequences";
       auto s = setting(model, prompts_of(batch, 50));
       s.by = StepBy::fastest, s.prompt_rows = 0;
       check(s);
