@@ -14,13 +14,13 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
                                               cudaStream_t stream) {
   LaunchedLayers result;
   result.model_ = model, result.own_ = own, result.around_ = around;
-  result.batch_ = options.batch, result.splits_ = splits;
+  result.batch_ = options.batch;
   result.sms_ = sms;
   if (auto ok = check_call(load_launched_attention(model.head_size, around.pages.table != nullptr),
                            "loading attention by launches");
       !ok)
     return tl::make_unexpected(ok.error());
-  result.in_clusters_ = clusters_fit(result.attention_sizes());
+  result.split_in(splits);
   auto operators = OperatorLaunches::make(
       model, weights, own.rows, options.batch,
       options.time_products ? std::optional(options.products_of) : std::nullopt, options.by_library, stream);
@@ -34,19 +34,47 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
   return result;
 }
 
+void LaunchedLayers::split_in(int splits) {
+  splits_ = splits;
+  in_clusters_ = clusters_fit(attention_sizes());
+}
+
+std::vector<int> LaunchedLayers::splits_to_time() {
+  std::vector<int> result{splits_};
+  if (in_clusters_) return result;
+  // Fewer, if a cluster can put them together: a meeting in device memory takes longer.
+  for (int splits = std::min(result.front() - 1, k_most_cluster); splits > 1 && result.size() == 1;
+       --splits) {
+    split_in(splits);
+    if (in_clusters_) result.push_back(splits);
+  }
+  split_in(result.front());
+  return result;
+}
+
 Expected<void> LaunchedLayers::take_fastest(ProductsOf among, int cached, cudaStream_t stream) {
-  LayersTimed const timed{model_, among, batch_, sms_};
+  LayersTimed const timed{model_, among, batch_, sms_, splits_to_time()};
+  EnqueueLayers layers;
+  std::size_t bytes = 0;
   // Pages are the caller's, and may be in use.
-  if (around_.pages.table != nullptr) return take_fastest_in_layers(operators_, timed, nullptr, stream);
-  std::vector<int> const lengths(static_cast<std::size_t>(batch_), std::max(cached, 0));
-  auto const bytes = lengths.size() * sizeof(int);
-  auto ok = check_call(
-      cudaMemcpyAsync(around_.end.cached, lengths.data(), bytes, cudaMemcpyHostToDevice, stream), "lengths");
-  if (ok)
-    ok = take_fastest_in_layers(
-        operators_, timed, [this](cudaStream_t in) { return all(in); }, stream);
-  if (ok) ok = check_call(cudaMemsetAsync(around_.end.cached, 0, bytes, stream), "lengths");
-  return ok;
+  if (around_.pages.table == nullptr) {
+    std::vector<int> const lengths(static_cast<std::size_t>(batch_), std::max(cached, 0));
+    bytes = lengths.size() * sizeof(int);
+    if (auto ok = check_call(
+            cudaMemcpyAsync(around_.end.cached, lengths.data(), bytes, cudaMemcpyHostToDevice, stream),
+            "lengths");
+        !ok)
+      return ok;
+    layers = [this](cudaStream_t in, int splits) {
+      split_in(splits);
+      return all(in);
+    };
+  }
+  auto const splits = take_fastest_in_layers(operators_, timed, layers, stream);
+  if (!splits) return tl::make_unexpected(splits.error());
+  split_in(*splits);
+  return bytes == 0 ? Expected<void>()
+                    : check_call(cudaMemsetAsync(around_.end.cached, 0, bytes, stream), "lengths");
 }
 
 LaunchedAttention LaunchedLayers::attention_sizes() const {

@@ -4,6 +4,8 @@
 // waited for in vain.
 #pragma once
 
+#include <vector>
+
 #include "kernels/decode/decoder.hpp"
 #include "kernels/decode/launched_attention.hpp"
 #include "kernels/decode/operator_launches.hpp"
@@ -20,7 +22,8 @@ struct LaunchedBuffers {
 
 class LaunchedLayers {
  public:
-  /// `sms`: of the GPU. `splits`: of attention. E0533: the library has no such product.
+  /// `sms`: of the GPU. `splits`: of attention; fewer may be taken where products are timed. E0533: the
+  /// library has no such product.
   static Expected<LaunchedLayers> make(Model const& model, PackedWeights const& weights,
                                        Options const& options, LaunchedBuffers const& own,
                                        PassSurroundings const& around, int sms, int splits,
@@ -34,7 +37,12 @@ class LaunchedLayers {
   LayersEnd end() const { return operators_.end(batch_); }
 
  private:
-  /// Of each product the way with which layers are fastest, behind so many cached tokens of each sequence.
+  /// Takes so many parts of attention, and whether a cluster puts them together.
+  void split_in(int splits);
+  /// Those that are taken, and others that may be faster.
+  std::vector<int> splits_to_time();
+  /// Of each product the way with which layers are fastest, and of attention the parts, behind so many cached
+  /// tokens of each sequence.
   Expected<void> take_fastest(ProductsOf among, int cached, cudaStream_t stream);
   LaunchedAttention attention_sizes() const;
   Expected<void> attend(cudaStream_t stream, int layer) const;

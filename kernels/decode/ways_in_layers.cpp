@@ -21,26 +21,29 @@ constexpr int k_rounds = 3;
 /// Of the fastest layers: a way that made them slower the first time is not tried a second time.
 constexpr float k_near_in_layers = 1.02f;
 
-using Ways = std::map<LayerOperator, Way>;
+struct InLayers {
+  std::map<LayerOperator, Way> ways;
+  int splits = 1;
+};
 
-/// Ways that were chosen, until the process ends.
+/// What was chosen, until the process ends.
 class Chosen {
  public:
-  using Key = std::array<int, 13>;
+  using Key = std::array<int, 14>;
 
-  std::optional<Ways> find(Key const& key) const {
+  std::optional<InLayers> find(Key const& key) const {
     std::lock_guard const lock(mutex_);
     auto const found = all_.find(key);
     return found == all_.end() ? std::nullopt : std::optional(found->second);
   }
-  void keep(Key const& key, Ways const& ways) {
+  void keep(Key const& key, InLayers const& best) {
     std::lock_guard const lock(mutex_);
-    all_.try_emplace(key, ways);
+    all_.try_emplace(key, best);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::map<Key, Ways> all_;
+  std::map<Key, InLayers> all_;
 };
 Chosen& chosen() {
   static auto& all = *new Chosen;
@@ -59,22 +62,44 @@ Chosen::Key key_of(OperatorLaunches const& operators, LayersTimed const& timed) 
           m.head_size, m.intermediate,
           m.gelu,      m.has_qkv_shifts(),
           timed.rows,  timed.sms,
-          ours};
+          ours,        timed.splits.front()};
+}
+
+/// Of each of some launches of the same work the time of its fastest replay, ms: in turns, behind one that
+/// warms up.
+Expected<std::vector<float>> fastest_of_each(std::vector<Captured> const& graphs, cudaStream_t stream) {
+  Clock clock;
+  std::vector<float> result(graphs.size(), std::numeric_limits<float>::infinity());
+  for (int round = 0; round <= k_rounds; ++round)
+    for (std::size_t i = 0; i < graphs.size(); ++i)
+      if (auto const ms = clock.milliseconds(stream, graphs[i]); ms && round > 0)
+        result[i] = std::min(result[i], *ms);
+  if (auto ok = check_call(clock.error(), "timing layers"); !ok) return tl::make_unexpected(ok.error());
+  return result;
+}
+/// The fastest one's number.
+std::size_t fastest(std::vector<float> const& times) {
+  return static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
 }
 
 }  // namespace
 
-Expected<void> take_fastest_in_layers(OperatorLaunches& operators, LayersTimed const& timed,
-                                      std::function<Expected<void>(cudaStream_t)> const& layers,
-                                      cudaStream_t stream) {
+Expected<int> take_fastest_in_layers(OperatorLaunches& operators, LayersTimed const& timed,
+                                     EnqueueLayers const& layers, cudaStream_t stream) {
+  int const usual = timed.splits.front();
   auto const key = key_of(operators, timed);
   if (auto const known = chosen().find(key); known) {
-    for (auto const& [product, way] : *known) operators.take(product, way);
-    return {};
+    for (auto const& [product, way] : known->ways) operators.take(product, way);
+    return known->splits;
   }
-  if (!layers) return {};
-  Clock clock;
-  Ways best;
+  if (!layers) return usual;
+  auto const capture = [&](std::vector<Captured>& graphs, int splits) {
+    auto graph = Captured::of([&](cudaStream_t in) { return layers(in, splits); });
+    if (!graph) return Expected<void>(tl::make_unexpected(graph.error()));
+    graphs.push_back(std::move(*graph));
+    return Expected<void>();
+  };
+  InLayers best;
   std::map<LayerOperator, std::vector<Way>> tried;
   for (auto const product : k_products) tried[product] = operators.ways(product);
   for (bool const again : {false, true})
@@ -84,27 +109,26 @@ Expected<void> take_fastest_in_layers(OperatorLaunches& operators, LayersTimed c
       std::vector<Captured> graphs;
       for (auto const& way : ways) {
         operators.take(product, way);
-        auto graph = Captured::of(layers);
-        if (!graph) return tl::make_unexpected(graph.error());
-        graphs.push_back(std::move(*graph));
+        if (auto ok = capture(graphs, usual); !ok) return tl::make_unexpected(ok.error());
       }
-      std::vector<float> least(ways.size(), std::numeric_limits<float>::infinity());
-      for (int round = 0; round <= k_rounds; ++round)  // the first one warms up
-        for (std::size_t i = 0; i < ways.size(); ++i)
-          if (auto const ms = clock.milliseconds(stream, graphs[i]); ms && round > 0)
-            least[i] = std::min(least[i], *ms);
-      if (auto ok = check_call(clock.error(), "timing layers"); !ok) return ok;
-      auto const fastest = std::min_element(least.begin(), least.end()) - least.begin();
-      best[product] = ways[static_cast<std::size_t>(fastest)];
-      operators.take(product, best[product]);
+      auto const times = fastest_of_each(graphs, stream);
+      if (!times) return tl::make_unexpected(times.error());
+      auto const at = fastest(*times);
+      operators.take(product, best.ways[product] = ways[at]);
       if (again) continue;
       std::vector<Way> near;
       for (std::size_t i = 0; i < ways.size(); ++i)
-        if (least[i] <= k_near_in_layers * least[static_cast<std::size_t>(fastest)]) near.push_back(ways[i]);
+        if ((*times)[i] <= k_near_in_layers * (*times)[at]) near.push_back(ways[i]);
       ways = std::move(near);
     }
+  std::vector<Captured> graphs;
+  for (int const splits : timed.splits)
+    if (auto ok = capture(graphs, splits); !ok) return tl::make_unexpected(ok.error());
+  auto const times = fastest_of_each(graphs, stream);
+  if (!times) return tl::make_unexpected(times.error());
+  best.splits = timed.splits[fastest(*times)];
   chosen().keep(key, best);
-  return {};
+  return best.splits;
 }
 
 }  // namespace tessera::decode
