@@ -13,23 +13,27 @@ int splits_for(Model const& model, int batch, int blocks) {
 double launched_work(Model const& model, int batch, int positions, int sms, int splits) {
   int const tiles = batch * model.kv_heads * splits;
   double const blocks = tiles, bytes = 4.0 * positions * model.head_size;
-  // While blocks begin and end, measured with 4 queries of 64; and while parts are joined, of which eight are
-  // read at a time.
-  double const of_wave = 77e3 * std::max(0.6, model.group() * model.head_size / 256.0);
+  // Fitted to 22 sizes on an H200, bytes of an SM: while queries are turned and results stored, while parts
+  // are joined, of which eight are read at a time, and while a wave of blocks begins and ends.
+  double const of_queries = 20e3 * model.group() * model.head_size / 256.0;
   double const joins = splits == 1                               ? 0
-                       : parts_share_cluster(tiles, splits, sms) ? 0.5
-                       : splits <= 8                             ? 0.6
-                                                                 : 0.9;
-  return std::ceil(blocks / sms) * bytes / splits +
-         std::ceil(blocks / (launched_blocks(model.head_size) * sms)) * of_wave + joins * of_wave;
+                       : parts_share_cluster(tiles, splits, sms) ? 49e3
+                       : splits <= 8                             ? 71e3
+                                                                 : 154e3;
+  double const later_waves = std::ceil(blocks / (launched_blocks(model.head_size) * sms)) - 1;
+  return std::ceil(blocks / sms) * bytes / splits + of_queries + joins + later_waves * 77e3;
 }
 
-int launched_splits(Model const& model, int batch, int cached, int sms) {
-  int best = 1;
-  double least = 0;
+LaunchedSplits launched_splits(Model const& model, int batch, int cached, int sms) {
+  LaunchedSplits best;
+  double least_apart = 0, least_in_cluster = 0;
   for (int splits = 1; splits <= k_most_splits; ++splits) {
     double const work = launched_work(model, batch, cached + 1, sms, splits);
-    if (splits == 1 || work < least) best = splits, least = work;
+    if (parts_share_cluster(batch * model.kv_heads * splits, splits, sms)) {
+      if (best.in_cluster == 0 || work < least_in_cluster) best.in_cluster = splits, least_in_cluster = work;
+    } else if (splits == 1 || work < least_apart) {
+      best.apart = splits, least_apart = work;
+    }
   }
   return best;
 }

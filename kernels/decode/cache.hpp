@@ -113,7 +113,11 @@ TESSERA_HOST_DEVICE constexpr bool parts_share_cluster(int tiles, int splits, in
 /// of each sequence, cut into `splits` parts.
 double launched_work(Model const& model, int batch, int positions, int sms, int splits);
 /// Parts with which that is least, behind so many cached tokens.
-int launched_splits(Model const& model, int batch, int cached, int sms);
+struct LaunchedSplits {
+  int apart = 1;       ///< that meet in device memory; 1: there is nothing to meet
+  int in_cluster = 0;  ///< where parts_share_cluster(), if that has room for all clusters; 0: nowhere
+};
+LaunchedSplits launched_splits(Model const& model, int batch, int cached, int sms);
 /// Blocks of that launch to an SM, where there are so many.
 TESSERA_HOST_DEVICE constexpr int launched_blocks(int head_size) { return head_size == 128 ? 3 : 4; }
 /// Floats in shared memory of a tile of attention, for the sums of warps.

@@ -229,7 +229,8 @@ Expected<void> Decoder::State::make_pass(cudaStream_t stream) {
   return {};
 }
 
-Expected<void> Decoder::State::make_launched_layers(cudaStream_t stream, int sms, int splits) {
+Expected<void> Decoder::State::make_launched_layers(cudaStream_t stream, int sms,
+                                                    LaunchedSplits const& splits) {
   auto made = LaunchedLayers::make(model, weights, options, at.launched, around(), sms, splits, stream);
   if (!made) return tl::make_unexpected(made.error());
   launched_layers = std::move(*made);
@@ -253,11 +254,14 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   state->asked = options;
   int const blocks = options.cut.blocks > 0 ? options.cut.blocks : machine->sms;
   bool const launches = by_launches(options);
-  int const splits =
-      options.cut.splits > 0 ? options.cut.splits
-      : launches             ? launched_splits(model, options.batch,
-                                               model.read_of(std::min(options.usual_cached, options.capacity)), blocks)
-                             : splits_for(model, options.batch, blocks);
+  int const asked = options.cut.splits;
+  auto const of_launches =
+      asked > 0 ? LaunchedSplits{asked}
+                : launched_splits(model, options.batch,
+                                  model.read_of(std::min(options.usual_cached, options.capacity)), blocks);
+  int const splits = launches    ? of_launches.apart
+                     : asked > 0 ? asked
+                                 : splits_for(model, options.batch, blocks);
   if (!launches) state->options.cut = with_exchange(model, options.batch, options.cut, blocks, splits);
   state->tiles = tiles_of(model, options.batch, blocks, splits, options.cut.slot_bytes);
   state->items = items_of(model, options, blocks);
@@ -269,7 +273,7 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   state->cache = cache_of(model, options);
   if (auto ok = state->fill(stream); !ok) return tl::make_unexpected(ok.error());
   state->describe_end();
-  if (auto ok = launches ? state->make_launched_layers(stream, machine->sms, splits)
+  if (auto ok = launches ? state->make_launched_layers(stream, machine->sms, of_launches)
                          : state->plan_layer_launch(*machine, blocks);
       !ok)
     return tl::make_unexpected(ok.error());

@@ -73,7 +73,7 @@ struct Decoder::State {
   Expected<void> check_steps(int steps) const;
   /// E0520 where a launch has given up, as finish() says it: nothing is enqueued then.
   Expected<void> settle(cudaStream_t stream);
-  Expected<void> make_launched_layers(cudaStream_t stream, int sms, int splits);
+  Expected<void> make_launched_layers(cudaStream_t stream, int sms, LaunchedSplits const& splits);
   Expected<void> make_launched_head(cudaStream_t stream);
   /// What passes and steps by launches share with the rest.
   PassSurroundings around() const { return {end, at.keys, at.values, at.turns, cache, pages()}; }

@@ -34,6 +34,7 @@ struct Launches {
   /// And by our kernel for few rows.
   double ours(double columns, double depth, double to) const {
     return costs.ours_us + costs.ours_us_per_row * batch + (to == k_added ? costs.ours_added_us : 0) +
+           (model.gelu ? costs.ours_gpt_us : 0) +
            bytes_of(columns, depth, to) / (costs.ours_bandwidth * bytes_per_us);
   }
   double bytes_of(double columns, double depth, double to) const {
@@ -65,9 +66,11 @@ struct Launches {
   }
   double norm() const { return costs.short_us + costs.norm_us_per_mb * megabytes(model.hidden, 6); }
   double attention() const {
-    int const positions = model.read_of(cached) + 1;
-    auto const work = launched_work(model, batch, positions, machine.sms,
-                                    launched_splits(model, batch, model.read_of(cached), machine.sms));
+    int const seen = model.read_of(cached);
+    auto const splits = launched_splits(model, batch, seen, machine.sms);
+    auto work = launched_work(model, batch, seen + 1, machine.sms, splits.apart);
+    if (splits.in_cluster > 0)
+      work = std::min(work, launched_work(model, batch, seen + 1, machine.sms, splits.in_cluster));
     bool const extras = model.has_qkv_shifts() || model.norms_heads;
     return costs.attention_us + (extras ? costs.extras_us : 0) + work / (bytes_per_us / machine.sms);
   }

@@ -12,9 +12,10 @@
 
 namespace tessera::decode {
 
-/// What launches take beside the bytes that they move. Fitted to operators alone, and to layers and heads,
-/// behind 1,024 cached tokens on an H200 (results/h200/decode_launches_paced.json and _qwen3_paced.json);
-/// products by cuBLASLt to those of kernels before, on an H200 and an H100.
+/// What launches take beside the bytes that they move. Fitted to operators alone, layers and heads of
+/// Llama-3.2-1B and Qwen3-0.6B behind 1,024 cached tokens on H200s (results/h200/decode_launches*_paced.json,
+/// and `between_us` and attention to *_ways.json and *_parts.json, with GPT-2 and shares of eight among
+/// them); products by cuBLASLt to those of kernels before, on an H200 and an H100.
 struct LaunchCosts {
   double product_us = 3.0;          ///< a product by cuBLASLt begins and ends
   double product_bandwidth = 0.97;  ///< of the memory's, that it comes to
@@ -25,13 +26,14 @@ struct LaunchCosts {
   double ours_us_per_row = 0.025;
   double ours_bandwidth = 0.97;
   double ours_added_us = 1.25;  ///< more where it reads what it adds to, and leaves a norm
+  double ours_gpt_us = 0.25;    ///< more in models with biases throughout and GELU
   double ours_head_bandwidth = 0.91;
   double short_us = 1.1;  ///< a norm or an activation begins and ends
   double norm_us_per_mb = 0.7;
   double activation_us_per_mb = 0.25;
-  double attention_us = 1.3;    ///< attention waits for the product before it, and turns queries and keys
-  double extras_us = 1.4;       ///< more where it norms them or adds biases
-  double between_us = 0.3;      ///< from a launch to the next, beside what each takes alone
+  double attention_us = 2.2;    ///< attention waits for the product before it; launched_work() has the rest
+  double extras_us = 0.6;       ///< more where it norms queries and keys, or adds biases
+  double between_us = 0.15;     ///< from a launch to the next, beside what each takes alone
   double head_bandwidth = 0.9;  ///< as product_bandwidth, of a product with so many columns
   double head_us = 7.5;         ///< more than another product and a search
   double us_per_mlogits = 3.1;  ///< a million logits are written in fp32 and searched, beside their bytes

@@ -10,8 +10,8 @@ namespace tessera::decode {
 
 Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights const& weights,
                                               Options const& options, LaunchedBuffers const& own,
-                                              PassSurroundings const& around, int sms, int splits,
-                                              cudaStream_t stream) {
+                                              PassSurroundings const& around, int sms,
+                                              LaunchedSplits const& splits, cudaStream_t stream) {
   LaunchedLayers result;
   result.model_ = model, result.own_ = own, result.around_ = around;
   result.batch_ = options.batch;
@@ -20,16 +20,16 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
                            "loading attention by launches");
       !ok)
     return tl::make_unexpected(ok.error());
-  result.split_in(splits);
+  int const cached = std::min(options.usual_cached, options.capacity - 1);
+  auto const by_work = result.splits_by_work(splits, model.read_of(cached));
+  result.split_in(by_work.front());
   auto operators = OperatorLaunches::make(
       model, weights, own.rows, options.batch,
       options.time_products ? std::optional(options.products_of) : std::nullopt, options.by_library, stream);
   if (!operators) return tl::make_unexpected(operators.error());
   result.operators_ = std::move(*operators);
   if (options.time_products)
-    if (auto ok = result.take_fastest(options.products_of,
-                                      std::min(options.usual_cached, options.capacity - 1), stream);
-        !ok)
+    if (auto ok = result.take_fastest(options.products_of, by_work, cached, stream); !ok)
       return tl::make_unexpected(ok.error());
   return result;
 }
@@ -39,21 +39,23 @@ void LaunchedLayers::split_in(int splits) {
   in_clusters_ = clusters_fit(attention_sizes());
 }
 
-std::vector<int> LaunchedLayers::splits_to_time() {
-  std::vector<int> result{splits_};
-  if (in_clusters_) return result;
-  // Fewer, if a cluster can put them together: a meeting in device memory takes longer.
-  for (int splits = std::min(result.front() - 1, k_most_cluster); splits > 1 && result.size() == 1;
-       --splits) {
-    split_in(splits);
-    if (in_clusters_) result.push_back(splits);
+std::vector<int> LaunchedLayers::splits_by_work(LaunchedSplits const& splits, int cached) {
+  std::vector<int> result{splits.apart};
+  // Fewer than asked for, where clusters of so many have no room at once.
+  for (int fewer = splits.in_cluster; fewer > 1 && result.size() == 1; --fewer) {
+    split_in(fewer);
+    if (in_clusters_) result.push_back(fewer);
   }
-  split_in(result.front());
+  std::sort(result.begin(), result.end(), [&](int a, int b) {
+    return launched_work(model_, batch_, cached + 1, sms_, a) <
+           launched_work(model_, batch_, cached + 1, sms_, b);
+  });
   return result;
 }
 
-Expected<void> LaunchedLayers::take_fastest(ProductsOf among, int cached, cudaStream_t stream) {
-  LayersTimed const timed{model_, among, batch_, sms_, splits_to_time()};
+Expected<void> LaunchedLayers::take_fastest(ProductsOf among, std::vector<int> const& splits, int cached,
+                                            cudaStream_t stream) {
+  LayersTimed const timed{model_, among, batch_, sms_, splits};
   EnqueueLayers layers;
   std::size_t bytes = 0;
   // Pages are the caller's, and may be in use.
@@ -70,9 +72,9 @@ Expected<void> LaunchedLayers::take_fastest(ProductsOf among, int cached, cudaSt
       return all(in);
     };
   }
-  auto const splits = take_fastest_in_layers(operators_, timed, layers, stream);
-  if (!splits) return tl::make_unexpected(splits.error());
-  split_in(*splits);
+  auto const taken = take_fastest_in_layers(operators_, timed, layers, stream);
+  if (!taken) return tl::make_unexpected(taken.error());
+  split_in(*taken);
   return bytes == 0 ? Expected<void>()
                     : check_call(cudaMemsetAsync(around_.end.cached, 0, bytes, stream), "lengths");
 }

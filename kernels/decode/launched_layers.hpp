@@ -22,11 +22,11 @@ struct LaunchedBuffers {
 
 class LaunchedLayers {
  public:
-  /// `sms`: of the GPU. `splits`: of attention; fewer may be taken where products are timed. E0533: the
-  /// library has no such product.
+  /// `sms`: of the GPU. `splits`: of attention; which of both, work says, or layers where products are timed.
+  /// E0533: the library has no such product.
   static Expected<LaunchedLayers> make(Model const& model, PackedWeights const& weights,
                                        Options const& options, LaunchedBuffers const& own,
-                                       PassSurroundings const& around, int sms, int splits,
+                                       PassSurroundings const& around, int sms, LaunchedSplits const& splits,
                                        cudaStream_t stream);
 
   /// Enqueues all layers over the token that each sequence reads next.
@@ -39,11 +39,12 @@ class LaunchedLayers {
  private:
   /// Takes so many parts of attention, and whether a cluster puts them together.
   void split_in(int splits);
-  /// Those that are taken, and others that may be faster.
-  std::vector<int> splits_to_time();
+  /// Both, or one, where no clusters fit; that with less work first.
+  std::vector<int> splits_by_work(LaunchedSplits const& splits, int cached);
   /// Of each product the way with which layers are fastest, and of attention the parts, behind so many cached
   /// tokens of each sequence.
-  Expected<void> take_fastest(ProductsOf among, int cached, cudaStream_t stream);
+  Expected<void> take_fastest(ProductsOf among, std::vector<int> const& splits, int cached,
+                              cudaStream_t stream);
   LaunchedAttention attention_sizes() const;
   Expected<void> attend(cudaStream_t stream, int layer) const;
 
