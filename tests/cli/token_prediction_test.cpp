@@ -18,7 +18,7 @@ TEST_F(TokenPrediction, PredictsStepsByLaunches) {
   auto const persistent = says("run llama-3.2-1b --decode --predict --sequences 64 --step-by persistent");
   EXPECT_EQ(persistent.exit, 0) << persistent.err;
   EXPECT_THAT(persistent.out, HasSubstr("persistent, semaphores\n"));
-  EXPECT_THAT(says("run llama-3-70b --decode --predict --tp 8 --sequences 4 --json").out,
+  EXPECT_THAT(says("run llama-3-8b --decode --predict --machine h100 --sequences 4 --cached 128 --json").out,
               HasSubstr("persistent, head launched"));
   // Models differ: of small layers one sequence takes launches.
   EXPECT_THAT(says("run qwen3-0.6b --decode --predict").out, HasSubstr("by launches\n"));

@@ -149,7 +149,8 @@ TEST(StepWays, PredictionsDecideWhereTheyMay) {
   };
   EXPECT_EQ(way(16, "h200"), StepBy::launches);
   EXPECT_EQ(way(4, "h200"), StepBy::launches);
-  EXPECT_EQ(way(2, "h200"), StepBy::fastest);
+  EXPECT_EQ(way(2, "h200"), StepBy::launches);
+  EXPECT_EQ(way(1, "h200"), StepBy::fastest);
   EXPECT_EQ(way(16, "h200"), StepBy::launches) << "asked again";
   EXPECT_EQ(way(16, "h200", StepBy::persistent), StepBy::persistent);
   EXPECT_EQ(way(k_least_launched, "h200"), StepBy::fastest) << "its number says launches";
