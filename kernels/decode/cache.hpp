@@ -3,6 +3,7 @@
 // the host and of the GPU.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <tessera/sync/config.cuh>
 
@@ -118,6 +119,13 @@ struct LaunchedSplits {
   int in_cluster = 0;  ///< where parts_share_cluster(), if that has room for all clusters; 0: nowhere
 };
 LaunchedSplits launched_splits(Model const& model, int batch, int cached, int sms);
+/// Parts of a sequence and key head, and who puts them together.
+struct AttentionParts {
+  int splits = 1;
+  bool in_clusters = false;
+
+  auto operator<=>(AttentionParts const&) const = default;
+};
 /// Blocks of that launch to an SM, where there are so many.
 TESSERA_HOST_DEVICE constexpr int launched_blocks(int head_size) { return head_size == 128 ? 3 : 4; }
 /// Floats in shared memory of a tile of attention, for the sums of warps.

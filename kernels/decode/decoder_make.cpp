@@ -256,9 +256,10 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   bool const launches = by_launches(options);
   int const asked = options.cut.splits;
   auto const of_launches =
-      asked > 0 ? LaunchedSplits{asked}
-                : launched_splits(model, options.batch,
-                                  model.read_of(std::min(options.usual_cached, options.capacity)), blocks);
+      asked > 0
+          ? LaunchedSplits{asked}
+          : launched_splits(model, options.batch,
+                            model.read_of(std::clamp(options.usual_cached, 0, options.capacity - 1)), blocks);
   int const splits = launches    ? of_launches.apart
                      : asked > 0 ? asked
                                  : splits_for(model, options.batch, blocks);

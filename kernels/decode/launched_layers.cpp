@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernels/decode/attention.hpp"
-#include "kernels/decode/ways_in_layers.hpp"
 
 namespace tessera::decode {
 
@@ -20,69 +19,71 @@ Expected<LaunchedLayers> LaunchedLayers::make(Model const& model, PackedWeights 
                            "loading attention by launches");
       !ok)
     return tl::make_unexpected(ok.error());
-  int const cached = std::min(options.usual_cached, options.capacity - 1);
-  auto const by_work = result.splits_by_work(splits, model.read_of(cached));
-  result.split_in(by_work.front());
+  int const cached = std::clamp(options.usual_cached, 0, options.capacity - 1);
+  auto const parts = result.parts_by_work(splits, model.read_of(cached));
+  result.parts_ = parts.front();
   auto operators = OperatorLaunches::make(
       model, weights, own.rows, options.batch,
       options.time_products ? std::optional(options.products_of) : std::nullopt, options.by_library, stream);
   if (!operators) return tl::make_unexpected(operators.error());
   result.operators_ = std::move(*operators);
   if (options.time_products)
-    if (auto ok = result.take_fastest(options.products_of, by_work, cached, stream); !ok)
+    if (auto ok =
+            result.take_fastest({model, options.products_of, options.batch, sms, cached, parts}, stream);
+        !ok)
       return tl::make_unexpected(ok.error());
   return result;
 }
 
-void LaunchedLayers::split_in(int splits) {
-  splits_ = splits;
-  in_clusters_ = clusters_fit(attention_sizes());
-}
-
-std::vector<int> LaunchedLayers::splits_by_work(LaunchedSplits const& splits, int cached) {
-  std::vector<int> result{splits.apart};
+std::vector<AttentionParts> LaunchedLayers::parts_by_work(LaunchedSplits const& splits, int cached) const {
+  auto const fit = [this](int parts) {
+    auto a = attention_sizes();
+    a.splits = parts;
+    return clusters_fit(a);
+  };
+  std::vector<AttentionParts> result{{splits.apart, fit(splits.apart)}};
   // Fewer than asked for, where clusters of so many have no room at once.
-  for (int fewer = splits.in_cluster; fewer > 1 && result.size() == 1; --fewer) {
-    split_in(fewer);
-    if (in_clusters_) result.push_back(fewer);
-  }
-  std::sort(result.begin(), result.end(), [&](int a, int b) {
-    return launched_work(model_, batch_, cached + 1, sms_, a) <
-           launched_work(model_, batch_, cached + 1, sms_, b);
+  for (int fewer = splits.in_cluster; fewer > 1 && result.size() == 1; --fewer)
+    if (fit(fewer)) result.push_back({fewer, true});
+  std::sort(result.begin(), result.end(), [&](auto const& a, auto const& b) {
+    return launched_work(model_, batch_, cached + 1, sms_, a.splits) <
+           launched_work(model_, batch_, cached + 1, sms_, b.splits);
   });
   return result;
 }
 
-Expected<void> LaunchedLayers::take_fastest(ProductsOf among, std::vector<int> const& splits, int cached,
-                                            cudaStream_t stream) {
-  LayersTimed const timed{model_, among, batch_, sms_, splits};
-  EnqueueLayers layers;
-  std::size_t bytes = 0;
+Expected<void> LaunchedLayers::take_fastest(LayersTimed const& timed, cudaStream_t stream) {
+  auto found = known_in_layers(operators_, timed);
   // Pages are the caller's, and may be in use.
-  if (around_.pages.table == nullptr) {
-    std::vector<int> const lengths(static_cast<std::size_t>(batch_), std::max(cached, 0));
-    bytes = lengths.size() * sizeof(int);
+  if (!found && around_.pages.table != nullptr) return {};
+  if (!found) {
+    std::vector<int> const lengths(static_cast<std::size_t>(batch_), timed.cached);
+    auto const bytes = lengths.size() * sizeof(int);
     if (auto ok = check_call(
             cudaMemcpyAsync(around_.end.cached, lengths.data(), bytes, cudaMemcpyHostToDevice, stream),
             "lengths");
         !ok)
       return ok;
-    layers = [this](cudaStream_t in, int splits) {
-      split_in(splits);
+    auto const layers = [this](cudaStream_t in, AttentionParts const& parts) {
+      parts_ = parts;
       return all(in);
     };
+    auto const best = find_in_layers(operators_, timed, layers, stream);
+    if (!best) return tl::make_unexpected(best.error());
+    found = *best;
+    auto ok = check_call(cudaMemsetAsync(around_.end.cached, 0, bytes, stream), "lengths");
+    if (ok) ok = check_call(cudaStreamSynchronize(stream), "timing layers");
+    if (!ok) return ok;
   }
-  auto const taken = take_fastest_in_layers(operators_, timed, layers, stream);
-  if (!taken) return tl::make_unexpected(taken.error());
-  split_in(*taken);
-  return bytes == 0 ? Expected<void>()
-                    : check_call(cudaMemsetAsync(around_.end.cached, 0, bytes, stream), "lengths");
+  for (auto const& [product, way] : found->ways) operators_.take(product, way);
+  parts_ = found->parts;
+  return {};
 }
 
 LaunchedAttention LaunchedLayers::attention_sizes() const {
   LaunchedAttention a;
   a.batch = batch_, a.kv_heads = model_.kv_heads, a.group = model_.group(), a.head_size = model_.head_size;
-  a.splits = splits_, a.sms = sms_, a.in_clusters = in_clusters_;
+  a.splits = parts_.splits, a.sms = sms_, a.in_clusters = parts_.in_clusters;
   a.cache.pages = around_.pages;
   return a;
 }

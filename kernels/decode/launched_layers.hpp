@@ -10,6 +10,7 @@
 #include "kernels/decode/launched_attention.hpp"
 #include "kernels/decode/operator_launches.hpp"
 #include "kernels/decode/pass_kernels.hpp"
+#include "kernels/decode/ways_in_layers.hpp"
 
 namespace tessera::decode {
 
@@ -22,8 +23,8 @@ struct LaunchedBuffers {
 
 class LaunchedLayers {
  public:
-  /// `sms`: of the GPU. `splits`: of attention; which of both, work says, or layers where products are timed.
-  /// E0533: the library has no such product.
+  /// `sms`: of the GPU. `splits`: of attention; which of both, work says, or layers where products are timed;
+  /// LaunchedBuffers::parts has room for `apart`. E0533: the library has no such product.
   static Expected<LaunchedLayers> make(Model const& model, PackedWeights const& weights,
                                        Options const& options, LaunchedBuffers const& own,
                                        PassSurroundings const& around, int sms, LaunchedSplits const& splits,
@@ -37,14 +38,11 @@ class LaunchedLayers {
   LayersEnd end() const { return operators_.end(batch_); }
 
  private:
-  /// Takes so many parts of attention, and whether a cluster puts them together.
-  void split_in(int splits);
-  /// Both, or one, where no clusters fit; that with less work first.
-  std::vector<int> splits_by_work(LaunchedSplits const& splits, int cached);
-  /// Of each product the way with which layers are fastest, and of attention the parts, behind so many cached
-  /// tokens of each sequence.
-  Expected<void> take_fastest(ProductsOf among, std::vector<int> const& splits, int cached,
-                              cudaStream_t stream);
+  /// Parts of both kinds, or of one where no clusters fit; those with less work first. No more of those that
+  /// meet in device memory than there is room for: splits.apart.
+  std::vector<AttentionParts> parts_by_work(LaunchedSplits const& splits, int cached) const;
+  /// Of each product the way with which layers are fastest, and of attention the parts.
+  Expected<void> take_fastest(LayersTimed const& timed, cudaStream_t stream);
   LaunchedAttention attention_sizes() const;
   Expected<void> attend(cudaStream_t stream, int layer) const;
 
@@ -52,8 +50,8 @@ class LaunchedLayers {
   LaunchedBuffers own_;
   PassSurroundings around_;
   OperatorLaunches operators_;
-  int batch_ = 0, sms_ = 0, splits_ = 1;
-  bool in_clusters_ = false;  ///< LaunchedAttention's
+  int batch_ = 0, sms_ = 0;
+  AttentionParts parts_;
 };
 
 }  // namespace tessera::decode

@@ -40,12 +40,21 @@ int products_of_sample(LaunchedProduct const& product) {
   return bytes <= 64e6 ? 32 : bytes <= 256e6 ? 8 : 2;
 }
 
-/// Ways that have been found, the fastest one first, until the process ends: by device, among what, and what
-/// is timed with a product.
+/// SMs that launches have here: all, or those of the current context.
+int sms_here() {
+  int device = 0, sms = 0;
+  (void)cudaGetDevice(&device);
+  (void)cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  int const here = gpu::context_sms();
+  return here > 0 ? std::min(sms, here) : sms;
+}
+
+/// Ways that have been found, the fastest one first, until the process ends: by device and SMs, among what,
+/// and what is timed with a product.
 class Known {
  public:
   struct Key {
-    int device = 0;
+    int device = 0, sms = 0;
     ProductsOf among = ProductsOf::all;
     LaunchedProduct product;
     bool input_is_normed = false, norm_is_ours = false, leaves_norm = false;
@@ -53,7 +62,8 @@ class Known {
     auto operator<=>(Key const&) const = default;
   };
   static Key key(LaunchedProduct const& product, ProductOperands const& o, ProductsOf among) {
-    Key result{0, among, product, o.stream != nullptr, o.norm.squares != nullptr, o.rounded != nullptr};
+    Key result{
+        0, sms_here(), among, product, o.stream != nullptr, o.norm.squares != nullptr, o.rounded != nullptr};
     (void)cudaGetDevice(&result.device);
     return result;
   }
@@ -122,11 +132,7 @@ Expected<std::vector<Way>> ways_of(LaunchedProduct const& product, LtGemm const&
   auto const& all = gemm.algorithms();
   auto const most = product.rows <= k_few_rows ? k_most_tried_short : k_most_tried;
   for (std::size_t i = 0; i < std::min(all.size(), most); ++i) result.emplace_back(all[i]);
-  int device = 0, sms = 0;
-  (void)cudaGetDevice(&device);
-  (void)cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-  if (int const here = gpu::context_sms(); here > 0) sms = std::min(sms, here);
-  auto const ours = skinny_gemm::configs(product, sms);
+  auto const ours = skinny_gemm::configs(product, sms_here());
   if (ours.empty() || among == ProductsOf::library) return result;
   if (among == ProductsOf::ours) result.clear();
   if (auto ok = check_call(skinny_gemm::load(), "loading products of few rows"); !ok)

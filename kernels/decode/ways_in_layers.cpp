@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <limits>
-#include <map>
 #include <mutex>
-#include <optional>
-#include <vector>
 
 #include "kernels/decode/captured.hpp"
 
@@ -20,25 +18,47 @@ constexpr LayerOperator k_products[] = {LayerOperator::gate_up, LayerOperator::d
 constexpr int k_rounds = 3;
 /// Of the fastest layers: a way that made them slower the first time is not tried a second time.
 constexpr float k_near_in_layers = 1.02f;
-
-struct InLayers {
-  std::map<LayerOperator, Way> ways;
-  int splits = 1;
-};
+constexpr float k_worth_in_layers = 0.995f;  ///< of the layers as they are: less is noise
 
 /// What was chosen, until the process ends.
 class Chosen {
  public:
-  using Key = std::array<int, 14>;
+  struct Key {
+    int device = 0;
+    ProductsOf among = ProductsOf::all;
+    std::array<int, 12> model = {};
+    int rows = 0, sms = 0, cached = 0;
+    std::array<bool, std::size(k_products)> ours = {};
+    std::vector<AttentionParts> parts;
 
+    auto operator<=>(Key const&) const = default;
+  };
+
+  static Key key(OperatorLaunches const& operators, LayersTimed const& timed) {
+    auto const& m = timed.model;
+    Key result;
+    (void)cudaGetDevice(&result.device);
+    result.among = timed.among;
+    result.model = {m.layers,       m.hidden,           m.heads,
+                    m.kv_heads,     m.head_size,        m.window,
+                    m.intermediate, m.window_from,      m.gelu,
+                    m.norms_heads,  m.has_qkv_shifts(), 2 * m.has_up_shifts() + m.has_out_shifts()};
+    result.rows = timed.rows, result.sms = timed.sms, result.cached = timed.cached;
+    for (std::size_t i = 0; i < result.ours.size(); ++i)
+      if (auto const ways = operators.ways(k_products[i]); !ways.empty())
+        result.ours[i] = is_ours(ways.front());
+    result.parts = timed.parts;
+    return result;
+  }
   std::optional<InLayers> find(Key const& key) const {
     std::lock_guard const lock(mutex_);
     auto const found = all_.find(key);
     return found == all_.end() ? std::nullopt : std::optional(found->second);
   }
-  void keep(Key const& key, InLayers const& best) {
+  /// What is known from then on: another thread may have found it before.
+  InLayers keep(Key const& key, InLayers const& best) {
     std::lock_guard const lock(mutex_);
-    all_.try_emplace(key, best);
+    return all_.try_emplace(key, best).first->second;
   }
 
  private:
@@ -48,21 +68,6 @@ class Chosen {
 Chosen& chosen() {
   static auto& all = *new Chosen;
   return all;
-}
-Chosen::Key key_of(OperatorLaunches const& operators, LayersTimed const& timed) {
-  auto const& m = timed.model;
-  int device = 0, ours = 0;
-  for (auto const product : k_products)
-    if (auto const ways = operators.ways(product); !ways.empty())
-      ours = 2 * ours + (is_ours(ways.front()) ? 1 : 0);
-  (void)cudaGetDevice(&device);
-  return {device,      static_cast<int>(timed.among),
-          m.layers,    m.hidden,
-          m.heads,     m.kv_heads,
-          m.head_size, m.intermediate,
-          m.gelu,      m.has_qkv_shifts(),
-          timed.rows,  timed.sms,
-          ours,        timed.splits.front()};
 }
 
 /// Of each of some launches of the same work the time of its fastest replay, ms: in turns, behind one that
@@ -77,29 +82,23 @@ Expected<std::vector<float>> fastest_of_each(std::vector<Captured> const& graphs
   if (auto ok = check_call(clock.error(), "timing layers"); !ok) return tl::make_unexpected(ok.error());
   return result;
 }
-/// The fastest one's number.
-std::size_t fastest(std::vector<float> const& times) {
-  return static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+/// The first one, or the fastest, if that is clearly faster.
+std::size_t worth_taking(std::vector<float> const& times) {
+  auto const least = std::min_element(times.begin(), times.end());
+  return *least <= k_worth_in_layers * times.front() ? static_cast<std::size_t>(least - times.begin()) : 0;
 }
 
 }  // namespace
 
-Expected<int> take_fastest_in_layers(OperatorLaunches& operators, LayersTimed const& timed,
-                                     EnqueueLayers const& layers, cudaStream_t stream) {
-  int const usual = timed.splits.front();
-  auto const key = key_of(operators, timed);
-  if (auto const known = chosen().find(key); known) {
-    for (auto const& [product, way] : known->ways) operators.take(product, way);
-    return known->splits;
-  }
-  if (!layers) return usual;
-  auto const capture = [&](std::vector<Captured>& graphs, int splits) {
-    auto graph = Captured::of([&](cudaStream_t in) { return layers(in, splits); });
-    if (!graph) return Expected<void>(tl::make_unexpected(graph.error()));
-    graphs.push_back(std::move(*graph));
-    return Expected<void>();
-  };
+std::optional<InLayers> known_in_layers(OperatorLaunches const& operators, LayersTimed const& timed) {
+  return chosen().find(Chosen::key(operators, timed));
+}
+
+Expected<InLayers> find_in_layers(OperatorLaunches& operators, LayersTimed const& timed,
+                                  EnqueueLayers const& layers, cudaStream_t stream) {
+  auto const key = Chosen::key(operators, timed);
   InLayers best;
+  best.parts = timed.parts.front();
   std::map<LayerOperator, std::vector<Way>> tried;
   for (auto const product : k_products) tried[product] = operators.ways(product);
   for (bool const again : {false, true})
@@ -109,26 +108,33 @@ Expected<int> take_fastest_in_layers(OperatorLaunches& operators, LayersTimed co
       std::vector<Captured> graphs;
       for (auto const& way : ways) {
         operators.take(product, way);
-        if (auto ok = capture(graphs, usual); !ok) return tl::make_unexpected(ok.error());
+        auto graph = Captured::of([&](cudaStream_t in) { return layers(in, best.parts); });
+        if (!graph) return tl::make_unexpected(graph.error());
+        graphs.push_back(std::move(*graph));
       }
       auto const times = fastest_of_each(graphs, stream);
       if (!times) return tl::make_unexpected(times.error());
-      auto const at = fastest(*times);
-      operators.take(product, best.ways[product] = ways[at]);
+      auto const at = worth_taking(*times);
+      best.ways[product] = ways[at];
+      operators.take(product, ways[at]);
       if (again) continue;
-      std::vector<Way> near;
+      std::vector<Way> near{ways[at]};
       for (std::size_t i = 0; i < ways.size(); ++i)
-        if ((*times)[i] <= k_near_in_layers * (*times)[at]) near.push_back(ways[i]);
+        if (i != at && (*times)[i] <= k_near_in_layers * (*times)[at]) near.push_back(ways[i]);
       ways = std::move(near);
     }
-  std::vector<Captured> graphs;
-  for (int const splits : timed.splits)
-    if (auto ok = capture(graphs, splits); !ok) return tl::make_unexpected(ok.error());
-  auto const times = fastest_of_each(graphs, stream);
-  if (!times) return tl::make_unexpected(times.error());
-  best.splits = timed.splits[fastest(*times)];
-  chosen().keep(key, best);
-  return best.splits;
+  if (timed.parts.size() > 1) {
+    std::vector<Captured> graphs;
+    for (auto const& parts : timed.parts) {
+      auto graph = Captured::of([&](cudaStream_t in) { return layers(in, parts); });
+      if (!graph) return tl::make_unexpected(graph.error());
+      graphs.push_back(std::move(*graph));
+    }
+    auto const times = fastest_of_each(graphs, stream);
+    if (!times) return tl::make_unexpected(times.error());
+    best.parts = timed.parts[worth_taking(*times)];
+  }
+  return chosen().keep(key, best);
 }
 
 }  // namespace tessera::decode

@@ -5,27 +5,38 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "kernels/decode/operator_launches.hpp"
 
 namespace tessera::decode {
 
-/// What ways were chosen for.
+/// What layers are timed with. Two decoders have the same choice where all of it, their device and what each
+/// product is by (ours, or the library's) are the same.
 struct LayersTimed {
   Model const& model;
   ProductsOf among;
-  int rows = 0, sms = 0;
-  std::vector<int> splits;  ///< of attention, to choose from; what is usual first
+  int rows = 0, sms = 0, cached = 0;
+  std::vector<AttentionParts> parts;  ///< to choose from: those with least work first
 };
 
-/// Enqueues all layers by the ways that operators take, and with so many parts of attention.
-using EnqueueLayers = std::function<Expected<void>(cudaStream_t, int splits)>;
-/// `operators` take from now on those of their ways with which all layers are fastest: one product after the
-/// other, twice over. Behind that the parts of attention with which they are, which this returns. Found once
-/// in a process for each device, number of rows, usual parts and sizes of a model. `layers` null: only what
-/// is known already is taken. Waits for the stream. E0511, or the error of `layers`.
-Expected<int> take_fastest_in_layers(OperatorLaunches& operators, LayersTimed const& timed,
-                                     EnqueueLayers const& layers, cudaStream_t stream);
+struct InLayers {
+  std::map<LayerOperator, Way> ways;  ///< of OperatorLaunches::ways() of each product
+  AttentionParts parts;               ///< of LayersTimed::parts
+};
+
+/// What was found before in this process.
+std::optional<InLayers> known_in_layers(OperatorLaunches const& operators, LayersTimed const& timed);
+
+/// Enqueues all layers by the ways that operators take, and with these parts of attention.
+using EnqueueLayers = std::function<Expected<void>(cudaStream_t, AttentionParts const& parts)>;
+/// Finds the ways with which all layers are fastest, one product after the other, twice over, and behind that
+/// the parts: others than those that are taken first where they save half a percent of the layers.
+/// `operators` take one after the other. What another thread has found meanwhile is what it comes to, so that
+/// all decoders of a process have the same. Waits for the stream. E0511, or the error of `layers`.
+Expected<InLayers> find_in_layers(OperatorLaunches& operators, LayersTimed const& timed,
+                                  EnqueueLayers const& layers, cudaStream_t stream);
 
 }  // namespace tessera::decode

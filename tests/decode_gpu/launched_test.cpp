@@ -161,6 +161,19 @@ TEST(DecodeLaunched, LongSequencesInParts) {
     }
   }
 }
+/// What was found for one decoder is for others with as much room alone: sums of parts would lie outside of
+/// a smaller one's memory. Long and short ones in turns, asked for so many parts and not, and with pages.
+TEST(DecodeLaunched, DecodersOfAllLengthsInOneProcess) {
+  for (int const length : {500, 20, 500, 20})
+    for (int const splits : {0, 4, 0}) {
+      SCOPED_TRACE(std::to_string(length) + " tokens, " + std::to_string(splits) + " parts");
+      auto s = setting(reference::small_model(64, 8, 1), prompts_of(4, length));
+      s.prompt_rows = 256, s.cut.splits = splits, s.steps = 4;
+      check(s);
+      s.page = 16;
+      check(s);
+    }
+}
 TEST(DecodeLaunched, HeadsAndGroups) {
   for (int const head_size : {64, 96, 128})
     for (int const group : {1, 3, 8}) {
