@@ -70,11 +70,12 @@ struct Options {
   /// and many by passes, as many as are of use.
   int prompt_rows = 0;
   /// make() times the algorithms of cuBLASLt for full passes of 1024 rows and more, and these and our
-  /// products of few rows for steps by launches, and takes the fastest, one choice for all decoders of a
-  /// process; where the cache has no pages, of steps those with which whole layers are fastest. Else it takes
-  /// what the library guesses first, which is the same in every process: sums, and with them near ties, do
-  /// not depend on what was faster. Nothing is predicted then (StepBy::fastest): steps of up to 16 sequences
-  /// are persistent.
+  /// products of few rows for steps by launches, and takes the fastest; of steps those with which whole
+  /// layers are fastest: one choice for all decoders of a process with the same sizes, cached tokens and
+  /// room. Where the cache has pages, which are the caller's, layers are not timed, and what another decoder
+  /// has found is taken. Off: it takes what the library guesses first, which is the same in every process:
+  /// sums, and with them near ties, do not depend on what was faster. Nothing is predicted then
+  /// (StepBy::fastest): steps of up to 16 sequences are persistent.
   bool time_products = true;
   ProductsOf products_of = ProductsOf::all;  ///< of steps by launches, where products are timed
   std::vector<LayerOperator> by_library;     ///< for tests: products of these that are the library's
