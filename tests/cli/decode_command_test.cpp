@@ -174,6 +174,14 @@ TEST_F(Decode, WeightsAreLookedAtBeforeAGpuIs) {
   said = run("nowhere");
   EXPECT_EQ(said.exit, 3);
   EXPECT_EQ(said.err, "error E0901: cannot read nowhere: No such file or directory\n");
+  said = run("small/config.json");
+  EXPECT_EQ(said.exit, 1);
+  EXPECT_EQ(said.err,
+            "small/config.json: error E0571: it is the model's config, not its weights\n"
+            "   hint: name the folder: small\n");
+  EXPECT_EQ(says("run llama-3.2-1b --decode --prompt-ids abc").err,
+            "error E0901: cannot read abc: No such file or directory\n"
+            "   hint: ids are numbers: --prompt-ids 1,2,3; or name a file with a prompt a line\n");
   auto other = config();
   other["vocab_size"] = 192;
   put_model("other", other, tensors());

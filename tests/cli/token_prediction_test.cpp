@@ -78,6 +78,10 @@ TEST_F(TokenPrediction, RefusesToPredictWhatIsNotThere) {
     EXPECT_THAT(said.err, HasSubstr(refusal));
   }
   EXPECT_THAT(says("run gpt2 --decode --predict --json").out, HasSubstr("behind 1023 cached ones"));
+  // A model can read behind what it was made for; what it says there means little.
+  EXPECT_THAT(says("run llama-3-8b --decode --predict --cached 8192 --json").err,
+              HasSubstr("warning E0566: 8193 tokens, and llama-3-8b was made for 8192"));
+  EXPECT_EQ(says("run llama-3-8b --decode --predict --cached 8191 --json").err, "");
   auto const run = says("run llama-3-8b --predict");
   EXPECT_NE(run.exit, 0);
   EXPECT_THAT(run.err, HasSubstr("--predict"));

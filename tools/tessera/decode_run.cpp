@@ -335,8 +335,9 @@ namespace {
 Expected<TokenSize> size_of(GpuArguments const& gpu, NamedModel const& named, MachineProfile const& machine) {
   auto const& model = named.model;
   auto const most = std::int64_t{decode::most_capacity(model)} - 1;
-  TokenSize size{
-      gpu.workload.sequences.value_or(1), gpu.workload.cached.value_or(std::min(k_usual_cached, most)), {}};
+  auto const usual =
+      std::min({k_usual_cached, most, named.positions > 0 ? named.positions - 1 : k_usual_cached});
+  TokenSize size{gpu.workload.sequences.value_or(1), gpu.workload.cached.value_or(usual), {}};
   if (size.cached > most)
     return wrong("E0566",
                  fmt::format("a token behind {} cached ones, and {} takes sequences of {}", size.cached,
@@ -349,6 +350,16 @@ Expected<TokenSize> size_of(GpuArguments const& gpu, NamedModel const& named, Ma
   if (auto const memory = decode::memory_of(model, sequences, capacity, true); memory.cache > memory.packed)
     fits.error().front().suggestion = "ask for fewer --cached tokens or --sequences";
   return tl::make_unexpected(fits.error());
+}
+
+/// A warning where so many tokens are more than the model was made for.
+void warn_of_positions(Session const& session, NamedModel const& named, std::int64_t tokens) {
+  if (named.positions <= 0 || tokens <= named.positions) return;
+  auto warning = complaint(
+      "E0566", fmt::format("{} tokens, and {} was made for {}", tokens, named.model.name, named.positions),
+      "what it says behind them means little");
+  warning.front().severity = Severity::warning;
+  session.warn(warning);
 }
 
 /// E0906: steps by launches have no tiles with stamps.
@@ -394,6 +405,7 @@ int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArgume
   if (!machine) return session.fail(machine.error());
   auto size = size_of(gpu, *model, *machine);
   if (!size) return session.fail(size.error());
+  warn_of_positions(session, *model, size->cached + 1);
   size->output = a.output;
   size->steps = decode::step_by(a.steps.value_or("fastest")).value_or(decode::StepBy::fastest);
   return predict_tokens(session, model->model, *machine, *size);
@@ -441,15 +453,7 @@ int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments 
     return session.fail(fits.error());
   if (a.weights)
     if (auto const fine = check_weights(*a.weights, model->model); !fine) return session.fail(fine.error());
-  if (model->positions > 0 && sizes->longest + sizes->new_tokens > model->positions) {
-    auto warning =
-        complaint("E0566",
-                  fmt::format("{} tokens, and {} was made for {}", sizes->longest + sizes->new_tokens,
-                              model->model.name, model->positions),
-                  "what it says behind them means little");
-    warning.front().severity = Severity::warning;
-    session.warn(warning);
-  }
+  warn_of_positions(session, *model, std::int64_t{sizes->longest} + sizes->new_tokens);
   TemporaryFiles files;
   for (auto const& text : {model->config, print_prompts(*prompts)})
     if (auto const written = files.add(text); !written) return session.fail(written.error());

@@ -83,8 +83,13 @@ Expected<std::vector<std::vector<int>>> read_prompts(std::vector<std::string> co
       prompts.push_back(std::move(*ids));
       continue;
     }
-    auto const text = read_file(word);
-    if (!text) return tl::make_unexpected(text.error());
+    auto text = read_file(word);
+    if (!text) {
+      auto& way_out = text.error().front().suggestion;
+      if (way_out.empty())
+        way_out = fmt::format("ids are numbers: {} 1,2,3; or name a file with a prompt a line", k_option);
+      return tl::make_unexpected(text.error());
+    }
     SourceLine where{word == "-" ? "standard input" : word, 0};
     auto const before = prompts.size();
     for (std::size_t at = 0; at < text->size();) {
