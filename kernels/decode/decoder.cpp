@@ -367,6 +367,20 @@ Expected<std::vector<std::vector<int>>> Decoder::tokens() {
   return result;
 }
 
+Expected<std::vector<bool>> Decoder::ended() {
+  auto& s = *state_;
+  if (auto ok = finish(); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = s.check_begun(); !ok) return tl::make_unexpected(ok.error());
+  std::vector<int> behind(times(s.options.batch, 1));
+  if (auto ok = check_call(cudaMemcpy(behind.data(), s.at.ended, 4 * behind.size(), cudaMemcpyDeviceToHost),
+                           "reading ends");
+      !ok)
+    return tl::make_unexpected(ok.error());
+  std::vector<bool> result;
+  for (int const tokens : behind) result.push_back(tokens != 0);
+  return result;
+}
+
 int const* Decoder::ids() const { return state_->at.ids; }
 int const* Decoder::cached() const { return state_->at.cached; }
 float const* Decoder::logits() const { return state_->at.logits; }

@@ -154,6 +154,8 @@ class Decoder {
   /// ended. Waits. Refuses (E0566) where no sequences have begun, as behind a stall, where the largest logit
   /// of a step was not a finite number, or the table of a paged cache had a page that there is not.
   Expected<std::vector<std::vector<int>>> tokens();
+  /// Which sequences have ended with one of Options::stop_tokens. Waits, and refuses where none have begun.
+  Expected<std::vector<bool>> ended();
   /// In device memory: [sequence][capacity], of which [sequence] have been read; behind these is the one that
   /// is read next.
   int const* ids() const;

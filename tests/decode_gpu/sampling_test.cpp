@@ -291,6 +291,14 @@ TEST(DecodeStops, SequencesEndWithThem) {
             auto const tokens = decoder->tokens();
             ASSERT_OK(tokens);
             ASSERT_EQ(*tokens, expected) << "sequence " << i << ", " << behind << " behind its prompt";
+            auto const ended = decoder->ended();
+            ASSERT_OK(ended);
+            for (std::size_t one = 0; one < expected.size(); ++one) {
+              auto const& stops = options.stop_tokens;
+              bool const stopped = expected[one].size() > k_prompts[one].size() &&
+                                   std::find(stops.begin(), stops.end(), expected[one].back()) != stops.end();
+              ASSERT_EQ((*ended)[one], stopped) << "sequence " << one;
+            }
           }
         }
       EXPECT_GT(shorter, 8u);

@@ -173,17 +173,6 @@ struct Run {
     return decode::check_memory(needed, static_cast<double>(free), gpu + " (what is free of it)");
   }
 
-  /// Whether every sequence has ended. Waits for all steps.
-  Expected<bool> all_ended(Decoder& decoder) const {
-    auto const found = decoder.tokens();
-    if (!found) return tl::make_unexpected(found.error());
-    for (std::size_t i = 0; i < prompts.size(); ++i) {
-      auto const& stops = asked.stop_tokens;
-      bool const is_new = (*found)[i].size() > prompts[i].size();
-      if (!is_new || std::find(stops.begin(), stops.end(), (*found)[i].back()) == stops.end()) return false;
-    }
-    return true;
-  }
   /// Prompts, and as many steps as there are new tokens behind the first, some of them on their way while the
   /// host waits for earlier ones; where tokens end sequences, it looks in between.
   Expected<void> generate(Decoder& decoder) {
@@ -220,9 +209,9 @@ struct Run {
       progress.show(
           fmt::format("{} of {} tokens", done - static_cast<int>(k_ahead) * together, asked.new_tokens));
       if (asked.stop_tokens.empty()) continue;
-      auto const ended = all_ended(decoder);
+      auto const ended = decoder.ended();
       if (!ended) return no_more(ended.error());
-      if (*ended) break;
+      if (std::find(ended->begin(), ended->end(), false) == ended->end()) break;
     }
     // A launch whose wait meets its deadline ends, so this comes; finish() says what happened.
     if (auto ok = (parts.empty() ? prompt : parts.back()).end.wait(); !ok) return ok;
