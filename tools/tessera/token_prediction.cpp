@@ -69,17 +69,26 @@ StudyDocument document_of(decode::Model const& model, MachineProfile const& mach
     document.machine = report::study_machine(machine);
     return document;
   }
-  document.tables.push_back(
-      {"operators",
-       "Where a tile's time is",
-       "Microseconds, means over SMs and layers; between operators a tile waits for others.",
-       {"operator", "multiplies", "waits for weights", "waits for activations"},
-       {},
-       {}});
-  for (auto const* launch : {&made.layers, &made.head})
-    for (auto const& stage : launch->stages)
-      document.tables.back().rows.push_back(
+  document.tables.push_back({"operators",
+                             "Where a tile's time is",
+                             "Microseconds, means over SMs and layers.",
+                             {"operator", "multiplies", "waits for weights", "waits for activations"},
+                             {},
+                             {}});
+  auto& rows = document.tables.back().rows;
+  auto const add = [&](auto const& stages) {
+    double all = 0;
+    for (auto const& stage : stages) {
+      rows.push_back(
           {stage.name, stage.multiply_ns / 1e3, stage.weights_ns / 1e3, stage.activations_ns / 1e3});
+      all += (stage.multiply_ns + stage.weights_ns + stage.activations_ns) / 1e3;
+    }
+    return all;
+  };
+  if (double const all = add(made.layers.stages); all > 0)
+    // Tiles wait there for the last one of the operator before, and for what it has stored.
+    rows.push_back({"between operators", 0.0, 0.0, std::max(made.layers_us / model.layers - all, 0.0)});
+  add(made.head.stages);
   document.machine = report::study_machine(machine);
   return document;
 }
