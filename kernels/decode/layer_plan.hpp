@@ -59,7 +59,7 @@ enum class ProductsOf { all, library, ours };
 /// GPUs (docs/decode.md).
 constexpr int k_least_launched = 17, k_least_launched_head = 4;
 /// Of fewer it takes launches for all where that is predicted to take this much of the time, at most.
-constexpr double k_clearly_less = 0.99;
+constexpr double k_worth_launches = 0.99;
 /// And from so many on where nothing can be predicted, on a GPU that has no profile.
 constexpr int k_least_unpredicted = 4;
 /// May a prediction decide how steps of so many sequences are computed?

@@ -263,7 +263,7 @@ Expected<TokenPrediction> predict_token(Model const& model, int batch, int cache
   auto by_numbers = predict_by_numbers(model, batch, cached, machine, cut, by, costs);
   if (!by_numbers || !decided_by_prediction(by, batch)) return by_numbers;
   auto launched = predict_by_numbers(model, batch, cached, machine, cut, StepBy::launches, costs);
-  bool const less = launched && launched->token_us() <= k_clearly_less * by_numbers->token_us();
+  bool const less = launched && launched->token_us() <= k_worth_launches * by_numbers->token_us();
   return less ? launched : by_numbers;
 }
 

@@ -59,7 +59,7 @@ Expected<TokenPrediction> predict_token(Model const& model, int batch, int cache
                                         StepBy by = StepBy::persistent, TokenCosts const& costs = {});
 
 /// StepBy::launches where decided_by_prediction() and a token by launches is predicted to take
-/// k_clearly_less; else `by`. Takes up to two seconds for large models. What was found is kept until the
+/// k_worth_launches; else `by`. Takes up to two seconds for large models. What was found is kept until the
 /// process ends, by the name of the profile.
 StepBy predicted_steps(StepBy by, Model const& model, int batch, int cached, MachineProfile const& machine);
 
