@@ -206,14 +206,12 @@ Expected<WeightFiles> WeightFiles::open(std::string const& path) {
   Expected<void> ok;
   if (!fs::exists(path, error))
     ok = cannot_read(path, error ? error.message() : std::strerror(ENOENT));
+  else if (!fs::is_directory(path, error) && fs::path(path).filename() == "config.json")
+    ok = refused(
+        path, "it is the model's config, not its weights",
+        fmt::format("name the folder: {}", (fs::path(".") / path).parent_path().lexically_normal().string()));
   else if (!fs::is_directory(path, error))
-    ok = fs::path(path).filename() == "config.json"
-             ? refused(path, "it is the model's config, not its weights",
-                       fmt::format("name the folder: {}", fs::path(path).has_parent_path()
-                                                              ? fs::path(path).parent_path().string()
-                                                              : "."))
-         : ends_with(path, ".json") ? files.add_all_of_index(path)
-                                    : files.add(path);
+    ok = ends_with(path, ".json") ? files.add_all_of_index(path) : files.add(path);
   else if (fs::exists(in_folder, error))  // as transformers choose where there are both
     ok = files.add(in_folder);
   else if (fs::exists(index, error))
