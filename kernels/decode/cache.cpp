@@ -13,13 +13,15 @@ int splits_for(Model const& model, int batch, int blocks) {
 double launched_work(Model const& model, int batch, int positions, int sms, int splits) {
   int const tiles = batch * model.kv_heads * splits;
   double const blocks = tiles, bytes = 4.0 * positions * model.head_size;
-  // Fitted to 22 sizes on an H200, bytes of an SM: while queries are turned and results stored, while parts
-  // are joined, of which eight are read at a time, and while a wave of blocks begins and ends.
+  // Bytes that an SM reads while queries are turned and results stored, and while parts are joined, of which
+  // eight are read at a time: fitted to 22 sizes on an H200 (tests/decode/step_ways_test.cpp).
   double const of_queries = 20e3 * model.group() * model.head_size / 256.0;
   double const joins = splits == 1                               ? 0
                        : parts_share_cluster(tiles, splits, sms) ? 49e3
                        : splits <= 8                             ? 71e3
                                                                  : 154e3;
+  // A second wave of blocks begins and ends: measured before with 4 queries of 64, and in none of these
+  // sizes.
   double const later_waves = std::ceil(blocks / (launched_blocks(model.head_size) * sms)) - 1;
   return std::ceil(blocks / sms) * bytes / splits + of_queries + joins + later_waves * 77e3;
 }

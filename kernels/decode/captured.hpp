@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches that are captured once and enqueued again and again, without the host's time for each.
+// Launches that are captured once, enqueued again and again without the host's time for each, and timed.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -3,6 +3,7 @@
 // what was measured. Without a GPU.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -10,7 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <tessera/measure/machine_json.hpp>
 #include <tessera/measure/statistics.hpp>
+#include <tessera/simulate/role_machine.hpp>
 
+#include "kernels/decode/cache.hpp"
 #include "kernels/decode/launch_times.hpp"
 #include "kernels/decode/operator_times.hpp"
 #include "kernels/decode/token_roles.hpp"
@@ -121,6 +124,57 @@ TEST_P(LaunchRecords, ArePredicted) {
   }
   ASSERT_EQ(off.size(), 2 * of.sizes);
   EXPECT_LT(median(off), 0.05);
+}
+
+/// Attention alone, µs of a layer in a record, where parts are known: they are not in it. Of two sequences in
+/// `*_parts`, where six a cluster were asked for and did not fit, four a cluster are assumed.
+struct AttentionAlone {
+  char const *record, *model;
+  int batch, splits;
+};
+constexpr AttentionAlone k_attention_alone[] = {
+    {"decode_launches_8b_ways", "llama-3-8b", 16, 1},    {"decode_launches_gpt2_ways", "gpt2", 1, 8},
+    {"decode_launches_gpt2_ways", "gpt2", 4, 8},         {"decode_launches_gpt2_ways", "gpt2", 16, 2},
+    {"decode_launches_ways", "llama-3.2-1b", 1, 8},      {"decode_launches_ways", "llama-3.2-1b", 2, 8},
+    {"decode_launches_ways", "llama-3.2-1b", 4, 4},      {"decode_launches_ways", "llama-3.2-1b", 8, 2},
+    {"decode_launches_ways", "llama-3.2-1b", 16, 1},     {"decode_launches_ways", "llama-3.2-1b", 32, 1},
+    {"decode_launches_ways", "llama-3.2-1b", 64, 1},     {"decode_launches_parts", "llama-3.2-1b", 2, 4},
+    {"decode_launches_qwen3_ways", "qwen3-0.6b", 1, 16}, {"decode_launches_qwen3_ways", "qwen3-0.6b", 4, 4},
+    {"decode_launches_qwen3_ways", "qwen3-0.6b", 16, 1}, {"decode_launches_qwen3_parts", "qwen3-0.6b", 1, 8},
+    {"decode_launches_qwen3_parts", "qwen3-0.6b", 2, 4}, {"decode_shares_ways", "llama-65b:8", 1, 16},
+    {"decode_shares_ways", "llama-65b:8", 16, 1},        {"decode_shares_ways", "gpt-3-145b:8", 1, 8},
+    {"decode_shares_ways", "llama-3-70b:8", 1, 8},       {"decode_shares_parts", "llama-65b:8", 1, 8}};
+TEST(StepWays, AttentionAloneIsPredicted) {
+  auto const machine = profile("h200");
+  LaunchCosts const costs;
+  double const bytes_per_us = 1e3 * role_machine(machine).dram_gbps / machine.sms;
+  std::vector<double> off;
+  for (auto const& of : k_attention_alone) {
+    std::ifstream file(std::string(TESSERA_SOURCE_DIR "/results/h200/") + of.record + ".json");
+    ASSERT_TRUE(file);
+    auto const model = model_of(of.model).value();
+    auto const record = nlohmann::json::parse(file);
+    for (auto const& size : record[of.model]["sizes"]) {
+      if (size["batch"] != of.batch) continue;
+      for (auto const& row : size["variants"]) {
+        if (row["variant"] != "operator" || row["detail"] != "attention") continue;
+        double const us = row["us"].get<double>() / model.layers;
+        bool const extras = model.has_qkv_shifts() || model.norms_heads;
+        double const made =
+            costs.attention_us + (extras ? costs.extras_us : 0) +
+            launched_work(model, of.batch, size["cached"].get<int>() + 1, machine.sms, of.splits) /
+                bytes_per_us;
+        off.push_back(std::abs(made / us - 1));
+        std::printf("%s, %d sequences, %d parts: %.2f us, predicted %.2f (%+.1f %%)\n", of.model, of.batch,
+                    of.splits, us, made, 100 * (made / us - 1));
+      }
+    }
+  }
+  ASSERT_EQ(off.size(), std::size(k_attention_alone));
+  std::printf("off by %.1f %% (median), %.1f %% at most\n", 100 * median(off),
+              100 * *std::max_element(off.begin(), off.end()));
+  EXPECT_LT(median(off), 0.05);
+  EXPECT_LT(*std::max_element(off.begin(), off.end()), 0.08);
 }
 
 TokenPrediction predicted(Model const& model, int batch, char const* gpu, StepBy by) {
