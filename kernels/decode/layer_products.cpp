@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <variant>
 
 #include "kernels/decode/captured.hpp"
 #include "kernels/decode/device_memory.hpp"
+#include "kernels/decode/found_once.hpp"
 #include "kernels/decode/pass_kernels.hpp"
 #include "kernels/norm_rope/norm.hpp"
 #include "kernels/swiglu/swiglu.hpp"
@@ -49,42 +48,24 @@ int sms_here() {
   return here > 0 ? std::min(sms, here) : sms;
 }
 
-/// Ways that have been found, the fastest one first, until the process ends: by device and SMs, among what,
-/// and what is timed with a product.
-class Known {
- public:
-  struct Key {
-    int device = 0, sms = 0;
-    ProductsOf among = ProductsOf::all;
-    LaunchedProduct product;
-    bool input_is_normed = false, norm_is_ours = false, leaves_norm = false;
+/// What ways are known by: device and SMs, among what, and what is timed with a product.
+struct ProductKey {
+  int device = 0, sms = 0;
+  ProductsOf among = ProductsOf::all;
+  LaunchedProduct product;
+  bool input_is_normed = false, norm_is_ours = false, leaves_norm = false;
 
-    auto operator<=>(Key const&) const = default;
-  };
-  static Key key(LaunchedProduct const& product, ProductOperands const& o, ProductsOf among) {
-    Key result{
-        0, sms_here(), among, product, o.stream != nullptr, o.norm.squares != nullptr, o.rounded != nullptr};
-    (void)cudaGetDevice(&result.device);
-    return result;
-  }
-  /// Empty: it is not known.
-  std::vector<Way> find(Key const& key) const {
-    std::lock_guard const lock(mutex_);
-    auto const found = all_.find(key);
-    return found == all_.end() ? std::vector<Way>() : found->second;
-  }
-  /// What is known from then on: another thread may have found some before.
-  std::vector<Way> keep(Key const& key, std::vector<Way> ways) {
-    std::lock_guard const lock(mutex_);
-    return all_.try_emplace(key, std::move(ways)).first->second;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::map<Key, std::vector<Way>> all_;
+  auto operator<=>(ProductKey const&) const = default;
 };
-Known& known() {
-  static auto& all = *new Known;
+ProductKey key_of(LaunchedProduct const& product, ProductOperands const& o, ProductsOf among) {
+  ProductKey result{
+      0, sms_here(), among, product, o.stream != nullptr, o.norm.squares != nullptr, o.rounded != nullptr};
+  (void)cudaGetDevice(&result.device);
+  return result;
+}
+/// Ways, the fastest one first.
+auto& known_products() {
+  static auto& all = *new FoundOnce<ProductKey, std::vector<Way>>;
   return all;
 }
 
@@ -178,8 +159,8 @@ Expected<void> multiply(LaunchedProduct const& product, ProductOperands const& o
 Expected<std::vector<Way>> fastest_ways(LaunchedProduct const& product,
                                         std::vector<ProductOperands> const& sets, ProductsOf among,
                                         cudaStream_t stream) {
-  auto const key = Known::key(product, sets.front(), among);
-  if (auto found = known().find(key); !found.empty()) return found;
+  auto const key = key_of(product, sets.front(), among);
+  if (auto found = known_products().find(key)) return *found;
   auto const gemm = LtGemm::make(library_problem(product));
   if (!gemm) return tl::make_unexpected(gemm.error());
   auto const ways = ways_of(product, **gemm, among);
@@ -239,7 +220,7 @@ Expected<std::vector<Way>> fastest_ways(LaunchedProduct const& product,
   for (auto const& one : tried)
     if (one.least <= k_near * tried.front().least && one.way->index() == tried.front().way->index())
       kept.push_back(*one.way);
-  return known().keep(key, std::move(kept));
+  return known_products().keep(key, std::move(kept));
 }
 
 }  // namespace tessera::decode

@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tessera/measure/measured.hpp>
 #include <tuple>
 #include <utility>
 
+#include "kernels/decode/found_once.hpp"
 #include "kernels/few_tokens/chain_plan.hpp"
 #include "kernels/few_tokens/chain_roles.hpp"
 
@@ -235,24 +234,8 @@ auto sizes_of(Model const& m, int batch, int cached) {
                     m.gelu, m.window, m.window_from, batch, cached);
 }
 
-/// Found before in this process.
-class KnownWays {
- public:
-  using Key = std::pair<std::string, decltype(sizes_of({}, 0, 0))>;
-  std::optional<StepBy> find(Key const& key) const {
-    std::lock_guard const lock(mutex_);
-    auto const found = all_.find(key);
-    return found == all_.end() ? std::nullopt : std::optional(found->second);
-  }
-  void keep(Key const& key, StepBy way) {
-    std::lock_guard const lock(mutex_);
-    all_.try_emplace(key, way);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::map<Key, StepBy> all_;
-};
+/// Ways by the profile's name, and sizes.
+using KnownWays = FoundOnce<std::pair<std::string, decltype(sizes_of({}, 0, 0))>, StepBy>;
 
 }  // namespace
 
@@ -270,7 +253,7 @@ Expected<TokenPrediction> predict_token(Model const& model, int batch, int cache
 StepBy predicted_steps(StepBy by, Model const& model, int batch, int cached, MachineProfile const& machine) {
   if (!decided_by_prediction(by, batch)) return by;
   static auto& known = *new KnownWays;
-  KnownWays::Key const key{machine.name, sizes_of(model, batch, cached)};
+  std::pair const key{machine.name, sizes_of(model, batch, cached)};
   if (auto const way = known.find(key)) return *way;
   auto const predicted = predict_token(model, batch, cached, machine, {}, by);
   // What cannot be simulated is decided by numbers.

@@ -5,9 +5,9 @@
 #include <array>
 #include <compare>
 #include <limits>
-#include <mutex>
 
 #include "kernels/decode/captured.hpp"
+#include "kernels/decode/found_once.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -20,53 +20,33 @@ constexpr int k_rounds = 3;
 constexpr float k_near_in_layers = 1.02f;
 constexpr float k_worth_in_layers = 0.995f;  ///< of the layers as they are: less is noise
 
-/// What was chosen, until the process ends.
-class Chosen {
- public:
-  struct Key {
-    int device = 0;
-    ProductsOf among = ProductsOf::all;
-    std::array<int, 12> model = {};
-    int rows = 0, sms = 0, cached = 0;
-    std::array<bool, std::size(k_products)> ours = {};
-    std::vector<AttentionParts> parts;
+struct LayersKey {
+  int device = 0;
+  ProductsOf among = ProductsOf::all;
+  std::array<int, 13> model = {};
+  int rows = 0, sms = 0, cached = 0;
+  std::array<bool, std::size(k_products)> ours = {};
+  std::vector<AttentionParts> parts;
 
-    auto operator<=>(Key const&) const = default;
-  };
-
-  static Key key(OperatorLaunches const& operators, LayersTimed const& timed) {
-    auto const& m = timed.model;
-    Key result;
-    (void)cudaGetDevice(&result.device);
-    result.among = timed.among;
-    result.model = {m.layers,       m.hidden,           m.heads,
-                    m.kv_heads,     m.head_size,        m.window,
-                    m.intermediate, m.window_from,      m.gelu,
-                    m.norms_heads,  m.has_qkv_shifts(), 2 * m.has_up_shifts() + m.has_out_shifts()};
-    result.rows = timed.rows, result.sms = timed.sms, result.cached = timed.cached;
-    for (std::size_t i = 0; i < result.ours.size(); ++i)
-      if (auto const ways = operators.ways(k_products[i]); !ways.empty())
-        result.ours[i] = is_ours(ways.front());
-    result.parts = timed.parts;
-    return result;
-  }
-  std::optional<InLayers> find(Key const& key) const {
-    std::lock_guard const lock(mutex_);
-    auto const found = all_.find(key);
-    return found == all_.end() ? std::nullopt : std::optional(found->second);
-  }
-  /// What is known from then on: another thread may have found it before.
-  InLayers keep(Key const& key, InLayers const& best) {
-    std::lock_guard const lock(mutex_);
-    return all_.try_emplace(key, best).first->second;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::map<Key, InLayers> all_;
+  auto operator<=>(LayersKey const&) const = default;
 };
-Chosen& chosen() {
-  static auto& all = *new Chosen;
+LayersKey key_of(OperatorLaunches const& operators, LayersTimed const& timed) {
+  auto const& m = timed.model;
+  LayersKey result;
+  (void)cudaGetDevice(&result.device);
+  result.among = timed.among;
+  result.model = {m.layers,           m.hidden,           m.heads,          m.kv_heads, m.head_size,
+                  m.intermediate,     m.window,           m.window_from,    m.gelu,     m.norms_heads,
+                  m.has_qkv_shifts(), m.has_out_shifts(), m.has_up_shifts()};
+  result.rows = timed.rows, result.sms = timed.sms, result.cached = timed.cached;
+  for (std::size_t i = 0; i < result.ours.size(); ++i)
+    if (auto const ways = operators.ways(k_products[i]); !ways.empty())
+      result.ours[i] = is_ours(ways.front());
+  result.parts = timed.parts;
+  return result;
+}
+auto& known_layers() {
+  static auto& all = *new FoundOnce<LayersKey, InLayers>;
   return all;
 }
 
@@ -91,12 +71,12 @@ std::size_t worth_taking(std::vector<float> const& times) {
 }  // namespace
 
 std::optional<InLayers> known_in_layers(OperatorLaunches const& operators, LayersTimed const& timed) {
-  return chosen().find(Chosen::key(operators, timed));
+  return known_layers().find(key_of(operators, timed));
 }
 
 Expected<InLayers> find_in_layers(OperatorLaunches& operators, LayersTimed const& timed,
                                   EnqueueLayers const& layers, cudaStream_t stream) {
-  auto const key = Chosen::key(operators, timed);
+  auto const key = key_of(operators, timed);
   InLayers best;
   best.parts = timed.parts.front();
   std::map<LayerOperator, std::vector<Way>> tried;
@@ -134,7 +114,7 @@ Expected<InLayers> find_in_layers(OperatorLaunches& operators, LayersTimed const
     if (!times) return tl::make_unexpected(times.error());
     best.parts = timed.parts[worth_taking(*times)];
   }
-  return chosen().keep(key, best);
+  return known_layers().keep(key, best);
 }
 
 }  // namespace tessera::decode
