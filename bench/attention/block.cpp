@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_attention_block <out.json> <about.json> gpt3|llama [<tokens>|<tokens>,<tokens>,...]...: an attention
-// block, one GPU's share of eight, in turns: the library's products around our attention in stream order; the
-// same with cuDNN's attention, and with one of ours that starts early; what the planner chooses; and the best
-// plans of our own products.
-// Each plan's stages are compared with plain arithmetic first. Several numbers are prompts of unequal length.
+// bench_attention_block <out.json> <about.json> gpt3|llama <size>...: an attention block, one GPU's share of
+// eight, in turns: the library's products around our attention in stream order; the same with cuDNN's
+// attention, and with one of ours that starts early; what the planner chooses; and the best plans of our own
+// products. Each plan's stages are compared with plain arithmetic first.
+// A size is the tokens of a prompt, those of several of unequal length ("900,300"), or cached tokens of so
+// many sequences that each get one more ("1024+4").
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -13,7 +14,6 @@
 
 #include "bench/attention/cudnn_binding.hpp"
 #include "bench/common/rows.hpp"
-#include "kernels/cublaslt/gemm.hpp"
 #include "kernels/plan_check/layer_tune.hpp"
 #include "tessera/describe/workload_json.hpp"
 #include "tessera/measure/machine_json.hpp"
@@ -34,7 +34,7 @@ struct Model {
 };
 constexpr Model k_models[] = {{"gpt3", "gpt-3-145b", true}, {"llama", "llama-65b", false}};
 constexpr int k_share = 8;
-constexpr int k_rounds = 15, k_cool_rounds = 6, k_quick_rounds = 3;
+constexpr int k_rounds = 15, k_cool_rounds = 6;
 constexpr double k_rest = 4;
 constexpr double k_graph_us = 1500;  ///< of work in a graph
 constexpr int k_own_plans = 6;       ///< of our own products, of each way to look for them
@@ -54,12 +54,19 @@ MachineProfile profile_here() {
   return must(machine(std::strstr(properties.name, "H200") != nullptr ? "h200" : "h100"), "machine profile");
 }
 
-OperatorGraph graph_of(Model const& model, std::vector<std::int64_t> const& tokens) {
+struct Size {
+  std::vector<std::int64_t> tokens;
+  std::int64_t cached = 0, sequences = 1;
+};
+
+OperatorGraph graph_of(Model const& model, Size const& size) {
+  auto const& tokens = size.tokens;
   BlockOptions block;
   block.block = "fused_attention";
   block.tensor_parallel = k_share;
   block.data_type = "bf16";
-  block.all_keys = model.all_keys;
+  block.all_keys = model.all_keys && size.cached == 0;
+  block.cached = size.cached, block.sequences = size.sequences;
   if (tokens.size() == 1)
     block.tokens = tokens.front();
   else
@@ -73,7 +80,7 @@ OperatorGraph graph_of(Model const& model, std::vector<std::int64_t> const& toke
 
 bool is_library(Stage const& stage) {
   auto const* kernel = shipped_kernels().find(stage.kernel);
-  return kernel != nullptr && kernel->whole;
+  return kernel != nullptr && kernel->library;
 }
 
 /// A plan that takes part. Its time and error are those of a row of the record.
@@ -87,18 +94,17 @@ struct Row : bench::RowTimes {
 
 class BlockBench {
  public:
-  BlockBench(Model const& model, std::vector<std::int64_t> const& tokens, MachineProfile machine,
-             cudaStream_t stream)
-      : graph_(graph_of(model, tokens)), machine_(std::move(machine)), stream_(stream) {
+  BlockBench(Model const& model, Size const& size, MachineProfile machine, cudaStream_t stream)
+      : graph_(graph_of(model, size)), machine_(std::move(machine)), stream_(stream) {
     library_ = must(priced_library_plan(graph_, shipped_kernels(), machine_), "the library's plan");
     subject_ = must(plan_check::layer_subject(graph_, library_, stream), "operands");
-    auto const about_us = std::max(library_.predicted_us, 1.0);
-    per_graph_ = std::clamp(static_cast<int>(k_graph_us / about_us), 2, 24);
+    subject_.about_us = std::max(library_.predicted_us, 1.0);
+    per_graph_ = std::clamp(static_cast<int>(k_graph_us / subject_.about_us), 2, 24);
   }
 
   void measure(JsonWriter& json) {
     bench::Timer timer(stream_, subject_.sets, per_graph_);
-    find_algorithms(timer);
+    find_algorithms();
     collect();
     std::vector<bench::Timed*> running;
     for (auto& row : rows_) {
@@ -113,26 +119,17 @@ class BlockBench {
   }
 
  private:
-  /// The fastest algorithm of each of the library's products, within the block, the other one as it is.
-  void find_algorithms(bench::Timer& timer) {
-    for (std::size_t s = 0; s < library_.stages.size(); ++s) {
-      auto const& op = graph_.operators[s];
-      if (op.kind != OperatorKind::gemm) continue;
-      auto const gemm = must(cublaslt::LtGemm::make({static_cast<int>(op.m), static_cast<int>(op.n),
-                                                     static_cast<int>(op.k), gpu::ElementType::bf16}),
-                             "cuBLASLt");
-      double least = 0;
-      std::string best;
-      for (auto const& algorithm : gemm->algorithms()) {
-        library_.stages[s].variant = cublaslt::lt_name(algorithm);
-        auto const ready = subject_.make(library_);
-        if (!ready) continue;
-        double const us = timer.quick(work_of(*ready), k_quick_rounds);
-        if (std::isfinite(us) && (best.empty() || us < least)) least = us, best = library_.stages[s].variant;
-      }
-      library_.stages[s].variant = best;
-      algorithms_[op.name] = best;
-    }
+  /// The library's plan with the algorithms with which the block is fastest.
+  void find_algorithms() {
+    library_ = with_fastest_variants(std::move(library_), subject_, stream_, quickly());
+    for (std::size_t s = 0; s < library_.stages.size(); ++s)
+      if (is_library(library_.pipeline.stages[s]))
+        algorithms_[library_.pipeline.stages[s].name] = library_.stages[s].variant;
+  }
+  static TuneOptions quickly() {
+    TuneOptions options;
+    options.quick = true;
+    return options;
   }
 
   static std::function<cudaError_t(cudaStream_t, int)> work_of(Launchable const& ready) {
@@ -197,17 +194,18 @@ class BlockBench {
   void collect() {
     rows_.reserve(64);  // rows are pointed to
     add("conventional", library_);
-    add_cudnn();
+    if (!generates(graph_)) add_cudnn();
     Registry libraries, own;
     for (auto const& kernel : shipped_kernels().kernels()) {
       bool const product = kernel.kind == OperatorKind::gemm;
-      if (!product || kernel.whole) (void)libraries.add(kernel);
-      if (!product || !kernel.whole) (void)own.add(kernel);
+      if (!product || kernel.library) (void)libraries.add(kernel);
+      if (!product || !kernel.library) (void)own.add(kernel);
     }
     for (auto const& plan : ranked(libraries, {})) add("library, early", with_algorithms(plan));
     auto const chosen = ranked(shipped_kernels(), {});
     if (!chosen.empty()) {
-      add("planned", with_algorithms(chosen.front()));
+      add("planned", generates(graph_) ? with_fastest_variants(chosen.front(), subject_, stream_, quickly())
+                                       : with_algorithms(chosen.front()));
       add("planned, untuned", chosen.front());
     }
     for (auto const& mechanisms : {std::vector<Mechanism>{},
@@ -245,16 +243,23 @@ class BlockBench {
   std::vector<Row> rows_;
 };
 
-/// "512" or "900,300,130"; empty: not that.
-std::vector<std::int64_t> lengths_of(std::string const& text) {
-  std::vector<std::int64_t> lengths;
+/// "512", "900,300,130" or "1024+4"; no tokens: not that.
+Size size_of(std::string const& text) {
+  Size size;
+  if (auto const plus = text.find('+'); plus != std::string::npos) {
+    size.cached = std::atoll(text.substr(0, plus).c_str());
+    size.sequences = std::atoll(text.substr(plus + 1).c_str());
+    if (size.cached > 0 && size.sequences > 0) size.tokens = {1};
+    return size;
+  }
+  auto& lengths = size.tokens;
   std::stringstream words(text);
   for (std::string word; std::getline(words, word, ',');) {
     auto const length = std::atoll(word.c_str());
     if (length < 1) return {};
     lengths.push_back(length);
   }
-  return lengths;
+  return size;
 }
 
 }  // namespace
@@ -263,11 +268,14 @@ int main(int argc, char** argv) {
   Model const* model = nullptr;
   for (Model const& one : k_models)
     if (argc > 3 && std::strcmp(one.name, argv[3]) == 0) model = &one;
-  std::vector<std::vector<std::int64_t>> sizes;
-  for (int i = 4; i < argc; ++i) sizes.push_back(lengths_of(argv[i]));
+  std::vector<Size> sizes;
+  for (int i = 4; i < argc; ++i) sizes.push_back(size_of(argv[i]));
   if (model == nullptr || sizes.empty() ||
-      std::any_of(sizes.begin(), sizes.end(), [](auto const& size) { return size.empty(); })) {
-    std::fprintf(stderr, "usage: %s <out.json> <about.json> gpt3|llama <tokens>[,<tokens>...]...\n", argv[0]);
+      std::any_of(sizes.begin(), sizes.end(), [](auto const& size) { return size.tokens.empty(); })) {
+    std::fprintf(
+        stderr,
+        "usage: %s <out.json> <about.json> gpt3|llama <tokens>[,<tokens>...]|<cached>+<sequences>...\n",
+        argv[0]);
     return 2;
   }
   if (auto const why = gpu::why_no_hopper(); !why.empty()) {
@@ -282,14 +290,17 @@ int main(int argc, char** argv) {
   json.member("share", k_share).member("all_keys", model->all_keys).member("profile", machine.name);
   json.member("unit", "microseconds for one block, bf16; medians; cool: after rests of 4 times the work");
   json.member("samples", k_rounds).key("sizes").begin_array();
-  for (auto const& tokens : sizes) {
+  for (auto const& size : sizes) {
+    auto const& tokens = size.tokens;
     if (model->all_keys && tokens.size() > 1) continue;  // prompts of unequal length are causal
     json.begin_object().key("tokens").begin_array();
     for (auto const one : tokens) json.value(one);
     json.end_array();
-    std::printf("%s, %lld tokens%s\n", model->name, static_cast<long long>(tokens.front()),
-                tokens.size() > 1 ? " and others" : "");
-    BlockBench(*model, tokens, machine, stream).measure(json);
+    if (size.cached > 0) json.member("cached", size.cached).member("sequences", size.sequences);
+    std::printf("%s, %lld tokens%s behind %lld cached, %lld sequences\n", model->name,
+                static_cast<long long>(tokens.front()), tokens.size() > 1 ? " and others" : "",
+                static_cast<long long>(size.cached), static_cast<long long>(size.sequences));
+    BlockBench(*model, size, machine, stream).measure(json);
     json.end_object();
     // After each size: what was measured is not lost if something stops the rest.
     auto whole = json;

@@ -20,7 +20,7 @@ KernelEntry entry(std::string name, bool early) {
   kernel.family = name == k_stream_k ? "cutlass_stream_k" : "cutlass";
   kernel.name = std::move(name);
   kernel.architectures = {"sm_90"};
-  kernel.whole = true;
+  kernel.whole = kernel.library = true;
   KernelForm form;
   form.types = {ElementType::bf16};
   form.epilogues = {Epilogue::none, Epilogue::gelu};

@@ -57,7 +57,9 @@ __device__ Sequence find(Problem const& p, int number) {
 
 /// Where element d of a key's row lies.
 __device__ int place(Problem const& p, int key, int d) {
-  return p.turned_keys ? ((d / 8) ^ (key & 7)) * 8 + d % 8 : d;
+  if (!p.turned_keys) return d;
+  int const turn = p.head_size % 64 == 0 ? key & 7 : key / 2 & 3;  // heads of 96 have twelve pieces
+  return (d / 8 ^ turn) * 8 + d % 8;
 }
 
 /// A block: one query (x) of one head (y) of one sequence (z).

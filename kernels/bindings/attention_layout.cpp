@@ -59,8 +59,8 @@ void const* behind(Tensor const& tensor, std::int64_t elements) {
 }
 
 /// Of all kinds of sequences: types, heads, and where they lie.
-AttentionCall with_operands(BindRequest const& request, HeadCounts const& counts, Tensor const& q,
-                            Tensor const& out, AttentionCall call) {
+AttentionCall with_operands(FusedHeads const& heads, AttentionCall call) {
+  auto const& [q, out, counts, together] = heads;
   auto& p = call.problem;
   p.type = q.type == ElementType::fp16 ? gpu::ElementType::fp16 : gpu::ElementType::bf16;
   p.causal = true;
@@ -68,8 +68,6 @@ AttentionCall with_operands(BindRequest const& request, HeadCounts const& counts
   p.key_heads = counts.key_heads;
   p.head_size = counts.head_size;
   p.query_rows = p.key_rows = static_cast<int>(out.rows);
-  auto const* maker = writer_of(request, operand_of(request.stage(), "a")->buffer);
-  bool const together = maker != nullptr && kind_of(request, *maker) == OperatorKind::turn_heads;
   auto const size = counts.head_size;
   auto const of_key_head = (counts.group() + 2) * size;
   p.q = {q.columns, size, together ? of_key_head : 0};
@@ -153,16 +151,10 @@ bool sees_all_keys(std::int64_t rows, std::int64_t blocks, std::int64_t tile_que
          std::fabs(static_cast<double>(rows) - keys_seen) <= k_rounding * keys_seen;
 }
 
-Expected<AttentionCall> attention_call(BindRequest const& request) {
+Expected<FusedHeads> fused_heads(BindRequest const& request) {
   auto const refused = [&](char const* field, std::string const& why, char const* way_out) {
     return tl::make_unexpected(cannot_bind(request, 0, field, why, way_out).error());
   };
-  auto const& stage = request.stage();
-  for (auto const& operand : stage.operands)
-    if (operand.name != "a" && operand.name != "b" && operand.name != "c" && operand.name != "offsets")
-      return refused("cached keys",
-                     fmt::format("operand \"{}\" is in no array with the new ones", operand.name),
-                     "plan a prompt without --cached, or generate tokens with tessera run --decode");
   auto const q = tensor_of(request, 0, "a"), k = tensor_of(request, 0, "b"), v = tensor_of(request, 0, "c"),
              out = tensor_of(request, 0, "");
   for (auto const* tensor : {&q, &k, &v, &out}) {
@@ -185,28 +177,47 @@ Expected<AttentionCall> attention_call(BindRequest const& request) {
                                "of {}",
                                q->columns, out->columns, request.kernel().tile_n),
                    "let the matrix have whole heads");
+  auto const* maker = writer_of(request, operand_of(request.stage(), "a")->buffer);
+  return FusedHeads{*q, *out, *counts,
+                    maker != nullptr && kind_of(request, *maker) == OperatorKind::turn_heads};
+}
+
+Expected<AttentionCall> attention_call(BindRequest const& request) {
+  auto const refused = [&](char const* field, std::string const& why, char const* way_out) {
+    return tl::make_unexpected(cannot_bind(request, 0, field, why, way_out).error());
+  };
+  auto const& stage = request.stage();
+  for (auto const& operand : stage.operands)
+    if (operand.name != "a" && operand.name != "b" && operand.name != "c" && operand.name != "offsets")
+      return refused("cached keys",
+                     fmt::format("operand \"{}\" is in no array with the new ones", operand.name),
+                     "plan a prompt without --cached, or one new token of each sequence (--tokens 1)");
+  auto const heads = fused_heads(request);
+  if (!heads) return tl::make_unexpected(heads.error());
+  auto const& counts = heads->counts;
+  auto const& out = heads->out;
   AttentionCall call;
   call.tile_queries = request.kernel().tile_m;
   auto const grid = stage.tile_grid();
   if (operand_of(stage, "offsets") != nullptr) {
-    if (auto fine = read_offsets(request, *counts, grid, call); !fine)
+    if (auto fine = read_offsets(request, counts, grid, call); !fine)
       return tl::make_unexpected(fine.error());
-    return with_operands(request, *counts, *q, *out, call);
+    return with_operands(*heads, call);
   }
   auto const* keys = operand_of(stage, "b");
-  auto const seen = keys->bytes_per_block / static_cast<double>(counts->head_size * k_element_bytes);
+  auto const seen = keys->bytes_per_block / static_cast<double>(counts.head_size * k_element_bytes);
   // Several causal sequences cannot see on average as many keys as there are rows.
-  bool const all_keys = sees_all_keys(out->rows, grid.extent[1], call.tile_queries, seen);
-  auto const sequences = all_keys ? 1 : causal_sequences(out->rows, grid.extent[1], call.tile_queries, seen);
-  if (grid.rank != 2 || grid.extent[0] != counts->heads || !sequences)
+  bool const all_keys = sees_all_keys(out.rows, grid.extent[1], call.tile_queries, seen);
+  auto const sequences = all_keys ? 1 : causal_sequences(out.rows, grid.extent[1], call.tile_queries, seen);
+  if (grid.rank != 2 || grid.extent[0] != counts.heads || !sequences)
     return refused("the mask",
                    fmt::format("{} x {} tiles of {} queries that see {:.1f} keys on average are no "
                                "prompts of one length behind a causal mask, nor one prompt without a mask",
                                grid.extent[0], grid.extent[1], call.tile_queries, seen),
                    "plan causal prompts that are no longer than a window, or one prompt that sees all keys");
   call.problem.sequences = *sequences;
-  call.problem.longest_queries = static_cast<int>(out->rows) / *sequences;
-  call = with_operands(request, *counts, *q, *out, call);
+  call.problem.longest_queries = static_cast<int>(out.rows) / *sequences;
+  call = with_operands(*heads, call);
   call.problem.causal = !all_keys;
   return call;
 }

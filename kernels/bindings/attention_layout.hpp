@@ -30,6 +30,15 @@ std::optional<int> causal_sequences(std::int64_t rows, std::int64_t blocks, std:
 /// all.
 bool sees_all_keys(std::int64_t rows, std::int64_t blocks, std::int64_t tile_queries, double keys_seen);
 
+/// A stage of attention's queries, keys and values: columns of one matrix.
+struct FusedHeads {
+  Tensor qkv, out;
+  HeadCounts counts;
+  bool together = false;  ///< as turned heads lie
+};
+/// E0560: other matrices, types or heads. E0561: tensors.
+Expected<FusedHeads> fused_heads(BindRequest const& request);
+
 /// A stage of attention as the kernel's problem, and where its operands begin.
 struct AttentionCall {
   attention_sm90::Problem problem;

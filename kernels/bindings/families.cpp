@@ -15,6 +15,8 @@ Bindings shipped_bindings() {
   bindings.add("reduction", bind_reduction);
   bindings.add("attention_sm90", bind_attention_sm90);
   bindings.add("norm_rope", bind_norm_rope);
+  bindings.add("skinny_gemm", bind_skinny_gemm, variants_of_skinny_gemm);
+  bindings.add("cached_attention", bind_cached_attention);
   bindings.uses(fmt::format("cublasLt {}", cublaslt::lt_version()));
   return bindings;
 }

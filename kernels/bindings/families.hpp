@@ -12,8 +12,11 @@ Expected<StageKernel> bind_few_tokens(BindRequest const& request);
 Expected<StageKernel> bind_reduction(BindRequest const& request);
 Expected<StageKernel> bind_attention_sm90(BindRequest const& request);
 Expected<StageKernel> bind_norm_rope(BindRequest const& request);
+Expected<StageKernel> bind_skinny_gemm(BindRequest const& request);
+Expected<StageKernel> bind_cached_attention(BindRequest const& request);
 std::vector<std::string> variants_of_cublaslt(BindRequest const& request);
 std::vector<std::string> variants_of_few_tokens(BindRequest const& request);
+std::vector<std::string> variants_of_skinny_gemm(BindRequest const& request);
 
 /// All of them. The registry is shipped_kernels().
 Bindings shipped_bindings();

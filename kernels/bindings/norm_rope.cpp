@@ -8,32 +8,10 @@
 #include "kernels/norm_rope/norm.hpp"
 #include "kernels/norm_rope/rope.hpp"
 #include "layer_numbers.hpp"
+#include "whole_waits.hpp"
 
 namespace tessera {
 namespace {
-
-tl::unexpected<Diagnostics> refused(BindRequest const& request, char const* field, std::string const& why,
-                                    char const* way_out) {
-  return tl::make_unexpected(cannot_bind(request, 0, field, why, way_out).error());
-}
-
-Expected<void> read_start(BindRequest const& request) {
-  auto const& launch = request.planned();
-  auto const duties = duties_of(request.plan, request.stage_index());
-  if (launch.workers > 0 || request.stage_plan().persistent_blocks > 0)
-    return refused(request, "a persistent launch", "each of its blocks has a part of its own",
-                   "let the stage be a launch of its own, with a block for each tile");
-  if (launch.start == LaunchStart::beside)
-    return refused(request, "a launch beside others", "its blocks do not announce that they have started",
-                   "let the launch start early or in order");
-  if (duties.announces_start)
-    return refused(request, "a launch beside this one", "its blocks do not announce that they have started",
-                   "let the next launch start early or in order");
-  if (duties.needs_epoch)
-    return refused(request, "tiles", "it neither waits for them nor posts them",
-                   "let its neighbours start early or in order, without semaphores");
-  return {};
-}
 
 bool is_plain(Tensor const& t, ElementType type, std::int64_t rows, std::int64_t columns) {
   return t.type == type && t.rows == rows && t.columns == columns && t.batch == 1 && t.stride() == columns;
@@ -141,7 +119,7 @@ Expected<StageKernel> bind_turn(BindRequest const& request) {
 }  // namespace
 
 Expected<StageKernel> bind_norm_rope(BindRequest const& request) {
-  if (auto fine = read_start(request); !fine) return tl::make_unexpected(fine.error());
+  if (auto fine = only_whole_waits(request); !fine) return tl::make_unexpected(fine.error());
   return request.kernel().kind == OperatorKind::norm ? bind_norm(request) : bind_turn(request);
 }
 

@@ -141,9 +141,12 @@ struct Newest {
   using Head = NewHead<Element, HeadSize>;
   typename Head::Fragment key, value;
 
-  /// `at`: the key, with the value behind it; `shift` likewise.
-  __device__ Newest(LaunchedAttention const& a, Element const* at, float const* shift, Turn const* turns) {
-    Head k(at, shift), v(at + HeadSize, shift == nullptr ? nullptr : shift + HeadSize);
+  /// `row`: of the sequence; `shift`: of all of its elements.
+  __device__ Newest(LaunchedAttention const& a, Element const* row, float const* shift, int head,
+                    Turn const* turns) {
+    int const of_key = a.at.key + head * a.at.keys, of_value = a.at.value + head * a.at.keys;
+    Head k(row + of_key, shift == nullptr ? nullptr : shift + of_key),
+        v(row + of_value, shift == nullptr ? nullptr : shift + of_value);
     k.norm(a.key_gains, a.norm_epsilon);
     k.turn_to(turns, key), v.round_to(value);
   }
@@ -189,22 +192,19 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
 
   using Warp = AttentionWarp<Element, HeadSize>;
   Warp state(a.scale);
-  int const of_head = (a.group + 2) * HeadSize;
-  auto const* const turns = a.turns + static_cast<long long>(position) * (HeadSize / 2);
-  auto const* const heads = static_cast<Element const*>(a.qkv) +
-                            static_cast<long long>(tile.sequence * a.kv_heads + tile.head) * of_head;
-  auto const shift = [&](int head) {
-    return a.shifts == nullptr ? nullptr : a.shifts + tile.head * of_head + head * HeadSize;
-  };
-  int const mine = min(lane / 4, a.group - 1);
-  NewHead<Element, HeadSize> query(heads + mine * HeadSize, shift(mine));
+  auto const* const turns =
+      a.turns == nullptr ? nullptr : a.turns + static_cast<long long>(position) * (HeadSize / 2);
+  auto const* const row =
+      static_cast<Element const*>(a.qkv) + static_cast<long long>(tile.sequence) * a.at.row;
+  int const mine = tile.head * a.at.queries + min(lane / 4, a.group - 1) * HeadSize;
+  NewHead<Element, HeadSize> query(row + mine, a.shifts == nullptr ? nullptr : a.shifts + mine);
   query.norm(a.query_gains, a.norm_epsilon);
   query.turn_to(turns, state.queries[0]);
   if (sees_newest && (warp == 0 || warp == R::warps - 1)) {
-    Newest<HeadSize> const newest(a, heads + a.group * HeadSize, shift(a.group), turns);
+    Newest<HeadSize> const newest(a, row, a.shifts, tile.head, turns);
     if (warp == 0) state.begin_with(newest.key, newest.value);
     if (warp == R::warps - 1)
-      if (long long const row = stages.row_to_write(position); row >= 0) newest.store(a.cache, row, position);
+      if (long long const to = stages.row_to_write(position); to >= 0) newest.store(a.cache, to, position);
   }
 
   for (int i = 0; stages.first(i) < earlier.end; ++i) {
@@ -312,14 +312,16 @@ bool clusters_fit(LaunchedAttention const& problem) {
   return error == cudaSuccess && clusters * problem.splits >= problem.tiles();
 }
 
-cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream) {
+cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream, bool early) {
   if (problem.group < 1 || problem.group > k_most_group || problem.splits < 1 ||
       problem.splits > k_most_splits || (problem.in_clusters && problem.splits > k_most_cluster))
     return cudaErrorInvalidValue;
-  return with_kernel(
-      problem.head_size, problem.paged(), blocks_of(problem), [&](auto* kernel, int bytes, int warps) {
-        return gpu::try_launch(shape_of(problem, bytes, warps, problem.in_clusters), stream, kernel, problem);
-      });
+  return with_kernel(problem.head_size, problem.paged(), blocks_of(problem),
+                     [&](auto* kernel, int bytes, int warps) {
+                       auto shape = shape_of(problem, bytes, warps, problem.in_clusters);
+                       shape.programmatic = early;
+                       return gpu::try_launch(shape, stream, kernel, problem);
+                     });
 }
 
 }  // namespace tessera::decode

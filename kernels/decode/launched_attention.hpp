@@ -11,14 +11,34 @@
 
 namespace tessera::decode {
 
+/// Where a sequence's new queries, keys and values lie, in elements from the beginning of its row.
+struct NewHeadsAt {
+  int row = 0;      ///< from a sequence to the next
+  int queries = 0;  ///< from the query heads of a key head to those of the next
+  int keys = 0;     ///< from a key to that of the next head, and likewise of values
+  int key = 0;      ///< the first key
+  int value = 0;    ///< the first value
+};
+/// [key head][its query heads, key, value][head_size]
+constexpr NewHeadsAt heads_together(int kv_heads, int group, int head_size) {
+  int const each = (group + 2) * head_size;
+  return {kv_heads * each, each, each, group * head_size, (group + 1) * head_size};
+}
+/// All queries, then all keys, then all values.
+constexpr NewHeadsAt heads_apart(int kv_heads, int group, int head_size) {
+  int const queries = kv_heads * group * head_size, keys = kv_heads * head_size;
+  return {queries + 2 * keys, group * head_size, head_size, queries, queries + keys};
+}
+
 /// One new token of each sequence. Device memory.
 struct LaunchedAttention {
-  void const* qkv = nullptr;          ///< [sequence][key head][its query heads, key, value][head_size]
+  void const* qkv = nullptr;  ///< [sequence] rows, in which heads lie as `at` says
+  NewHeadsAt at;
   float const* shifts = nullptr;      ///< added to a sequence's row of these, in fp32; null: nothing
   void const* query_gains = nullptr;  ///< [head_size]: RMSNorm of each query, and of each key, before they
   void const* key_gains = nullptr;    ///< are turned; null: neither
   float norm_epsilon = 0;
-  Turn const* turns = nullptr;  ///< [position][head_size / 2]
+  Turn const* turns = nullptr;  ///< [position][head_size / 2]; null: heads are as they are to be
   void* output = nullptr;       ///< [sequence][query head][head_size]
   LayerCache cache;             ///< new keys, turned, and new values are stored to it
   int const* cached = nullptr;  ///< of each sequence: tokens before the new one, below the cache's capacity
@@ -46,9 +66,9 @@ cudaError_t load_launched_attention(int head_size, bool paged);
 /// Is a cluster to put the parts together? Where parts_share_cluster(), and all clusters have room at once on
 /// this GPU, or on the SMs of it that the current context has.
 bool clusters_fit(LaunchedAttention const& problem);
-/// The launch is programmatic. Counts of tokens, and keys and values of earlier ones, are read while the
-/// kernel before runs: what wrote these has to be complete when that one lets this begin, as it is behind a
-/// product of ours, and behind any other with a norm before it that triggers late (norm_rows()).
-cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream);
+/// `early`: the launch is programmatic. Counts of tokens, and keys and values of earlier ones, are read while
+/// the kernel before runs: what wrote these has to be complete when that one lets this begin, as it is behind
+/// a product of ours, and behind any other with a norm before it that triggers late (norm_rows()).
+cudaError_t attend(LaunchedAttention const& problem, cudaStream_t stream, bool early = true);
 
 }  // namespace tessera::decode

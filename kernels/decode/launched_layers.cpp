@@ -92,6 +92,7 @@ Expected<void> LaunchedLayers::attend(cudaStream_t stream, int layer) const {
   auto const& m = model_;
   auto const heads = operators_.heads(layer, batch_, around_.turns);
   auto a = attention_sizes();
+  a.at = heads_together(a.kv_heads, a.group, a.head_size);
   a.qkv = heads.qkv, a.shifts = heads.shifts, a.turns = around_.turns;
   a.query_gains = heads.query_gains, a.key_gains = heads.key_gains, a.norm_epsilon = heads.norm_epsilon;
   a.output = own_.rows.attended, a.cache = around_.of_layer(layer), a.cached = around_.end.cached;

@@ -37,8 +37,9 @@ struct NewHead {
       pair.x *= scale * by.x, pair.y *= scale * by.y;
     });
   }
-  /// Turned by its position, and rounded.
+  /// Turned by its position, and rounded; null: rounded alone.
   __device__ void turn_to(Turn const* of_position, Fragment& to) const {
+    if (of_position == nullptr) return round_to(to);
     typename Warp::Turns turns;
     Warp::load_turns(of_position, turns);
 #pragma unroll

@@ -89,6 +89,20 @@ Expected<Launchable> launchable_of(Plan const& plan, std::shared_ptr<Sets> const
   return result;
 }
 
+/// Of a step that generates: how products of few rows are cut decides, and no simulation knows it. Of the
+/// library's plan, its algorithms, and of the plan that simulation promises most of.
+void take_fastest_variants(Found& found, Subject const& subject, GpuStream stream,
+                           TuneOptions const& options) {
+  bool baseline = false, own = false;
+  for (auto& candidate : found.candidates) {
+    auto& done = candidate.baseline ? baseline : own;
+    if (done) continue;
+    done = true;
+    candidate.plan = with_fastest_variants(std::move(candidate.plan), subject, stream, options);
+    candidate.name = plan_name(candidate.plan);
+  }
+}
+
 }  // namespace
 
 bool is_layer(OperatorGraph const& graph) {
@@ -105,16 +119,21 @@ Expected<Subject> layer_subject(OperatorGraph const& graph, Plan const& plan, Gp
   Subject subject;
   subject.sets = static_cast<int>((*sets)->all.size());
   subject.make = [sets = *sets](Plan const& one) { return launchable_of(one, sets); };
+  subject.variants = [sets = *sets](Plan const& one, int launch) {
+    return variants_of(one, launch, shipped_kernels(), sets->bindings, sets->all.front()->tensors,
+                       *sets->scratch);
+  };
   return subject;
 }
 
 Expected<Tuned> tune_layer(OperatorGraph const& graph, MachineProfile const& machine, double floor_us,
                            GpuStream stream, TuneOptions const& options) {
-  auto const found = promised_plans(graph, shipped_kernels(), machine);
+  auto found = promised_plans(graph, shipped_kernels(), machine);
   if (!found) return tl::make_unexpected(found.error());
   auto subject = layer_subject(graph, found->candidates.front().plan, stream);
   if (!subject) return tl::make_unexpected(subject.error());
   subject->about_us = floor_us;
+  if (generates(graph)) take_fastest_variants(*found, *subject, stream, options);
   return tessera::tune(*subject, found->candidates, found->times, stream, options);
 }
 

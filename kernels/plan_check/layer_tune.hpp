@@ -16,9 +16,9 @@ bool is_layer(OperatorGraph const& graph);
 Expected<Subject> layer_subject(OperatorGraph const& graph, Plan const& plan, GpuStream stream,
                                 Bindings const& bindings = shipped_bindings());
 
-/// Measures promised_plans() on sets of operands that are larger than the L2 cache together, and decides. A
-/// plan whose stages are not right takes no part. `floor_us`: no launch is faster. E0535 if none is right,
-/// E0511.
+/// Measures promised_plans(), of a step that generates with the fastest variants, on sets of operands that
+/// are larger than the L2 cache together, and decides. A plan whose stages are not right takes no part.
+/// `floor_us`: no launch is faster. E0535 if none is right, E0511.
 Expected<Tuned> tune_layer(OperatorGraph const& graph, MachineProfile const& machine, double floor_us,
                            GpuStream stream, TuneOptions const& options);
 

@@ -89,6 +89,18 @@ Expected<void> fill_places(Tensor const& tensor, std::vector<std::int32_t> const
                           "make the plan again");
 }
 
+/// Tokens that each sequence has before its new one: as many as a plan's cache has room for.
+Expected<void> fill_lengths(Plan const& plan, Tensor const& tensor) {
+  for (auto const& stage : plan.pipeline.stages)
+    if (auto const* cache = operand_of(stage, "b_cached"); cache != nullptr)
+      for (auto const& buffer : plan.pipeline.buffers)
+        if (buffer.name == cache->buffer && tensor.type == ElementType::int32)
+          return upload(tensor, std::vector<std::int32_t>(elements(tensor),
+                                                          static_cast<std::int32_t>(buffer.rows - 1)));
+  return kernels::refusal("E0563", "lengths are not int32, or the plan has no cache that they are of",
+                          "make the plan again");
+}
+
 /// Activations of deviation 1, weights of 1 / sqrt(depth): so is a product of them of deviation 1.
 Expected<void> fill(Tensor const& tensor, Role const& role, Prompts const& prompts, unsigned seed,
                     cudaStream_t stream) {
@@ -168,7 +180,9 @@ Expected<void> Buffers::make(Plan const& plan, Buffer const& buffer, unsigned se
     outputs_.push_back(tensor);
     return {};
   }
-  return fill(tensor, role_of(plan, buffer.name), prompts, seed, stream);
+  auto const role = role_of(plan, buffer.name);
+  if (role.kind == OperatorKind::attention && role.operand == "lengths") return fill_lengths(plan, tensor);
+  return fill(tensor, role, prompts, seed, stream);
 }
 
 Expected<void> Buffers::keep(Plan const& plan, cudaStream_t stream) {

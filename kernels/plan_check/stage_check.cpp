@@ -16,6 +16,7 @@
 
 #include "kernels/attention_sm90/plain.hpp"
 #include "kernels/bindings/attention_layout.hpp"
+#include "kernels/bindings/cached_attention.hpp"
 #include "kernels/bindings/layer_numbers.hpp"
 #include "kernels/common/refusal.hpp"
 #include "src/bench/matrices.hpp"
@@ -375,25 +376,71 @@ class StageCheck {
   }
 
   Expected<Compared> attention() const {
-    auto const call = attention_call(request_);
+    if (request_.kernel(index_).of_new_tokens) return attention_over_cache();
+    auto call = attention_call(request_);
     if (!call) return tl::make_unexpected(call.error());
-    auto const& d = output();
     int const sequences = call->problem.sequences;
     auto const& prompts = buffers_.prompts;
     auto const tokens =
-        prompts.empty() ? d.rows / sequences : *std::max_element(prompts.begin(), prompts.end());
-    if (tokens > k_most_plain_keys)
+        prompts.empty() ? output().rows / sequences : *std::max_element(prompts.begin(), prompts.end());
+    if (!prompts.empty()) call->problem.longest_queries = static_cast<int>(tokens);
+    auto compared = beside_plain(call->problem, call->q, call->k, call->v, tokens);
+    if (compared)
+      compared->note =
+          prompts.empty()
+              ? fmt::format("{} sequence{} of {} tokens, {}", sequences, sequences == 1 ? "" : "s", tokens,
+                            call->problem.causal ? "causal" : "all keys")
+              : fmt::format("prompts of {} tokens, causal", fmt::join(prompts, ", "));
+    return compared;
+  }
+
+  /// The keys and values that the launch has stored are those that plain arithmetic reads.
+  Expected<Compared> attention_over_cache() const {
+    auto const call = cached_attention_call(request_);
+    if (!call) return tl::make_unexpected(call.error());
+    auto const& a = *call;
+    std::vector<std::int32_t> lengths(static_cast<std::size_t>(a.batch));
+    auto const bytes_of_lengths = lengths.size() * sizeof(std::int32_t);
+    if (auto read = copy(lengths.data(), a.cached, bytes_of_lengths); !read)
+      return tl::make_unexpected(read.error());
+    auto const longest = *std::max_element(lengths.begin(), lengths.end());
+    for (auto& length : lengths) ++length;
+    auto const seen = allocate(bytes_of_lengths);
+    if (!seen) return tl::make_unexpected(seen.error());
+    if (auto const error = cudaMemcpy(seen->get(), lengths.data(), bytes_of_lengths, cudaMemcpyHostToDevice);
+        error != cudaSuccess)
+      return kernels::cuda_failed(error, "filling a buffer");
+    attention_sm90::Problem p;
+    p.sequences = p.query_rows = a.batch;
+    p.heads = a.kv_heads * a.group, p.key_heads = a.kv_heads, p.head_size = a.head_size;
+    p.longest_queries = 1;
+    p.key_step = a.kv_heads * a.cache.capacity;
+    p.key_rows = a.batch * p.key_step;
+    p.key_lengths = static_cast<int const*>(seen->get());
+    p.causal = true, p.window = a.window;
+    p.q = {a.at.row, a.head_size, a.at.queries};
+    p.k = p.v = {a.head_size, static_cast<long long>(a.cache.capacity) * a.head_size, 0};
+    p.turned_keys = true;
+    auto compared = beside_plain(p, a.qkv, a.cache.keys, a.cache.values, longest + 1);
+    if (compared)
+      compared->note =
+          fmt::format("{} new token{} behind {} cached", a.batch, a.batch == 1 ? "" : "s", longest);
+    return compared;
+  }
+
+  Expected<Compared> beside_plain(attention_sm90::Problem const& problem, void const* q, void const* k,
+                                  void const* v, std::int64_t keys) const {
+    auto const& d = output();
+    if (keys > k_most_plain_keys)
       return kernels::refusal("E0563",
                               fmt::format("there is no reference for {}: {} keys are more than {}",
-                                          stage_.name, tokens, k_most_plain_keys),
-                              "run shorter prompts");
+                                          stage_.name, keys, k_most_plain_keys),
+                              "run shorter sequences");
     auto const plain = [&](attention_sm90::Rounding rounding) -> Expected<Memory> {
       auto made = allocate(elements(d) * sizeof(float));
       if (!made) return made;
-      auto problem = call->problem;
-      if (!prompts.empty()) problem.longest_queries = static_cast<int>(tokens);
-      auto error = attention_sm90::plain_attention(problem, call->q, call->k, call->v,
-                                                   static_cast<float*>(made->get()), rounding, stream_);
+      auto error = attention_sm90::plain_attention(problem, q, k, v, static_cast<float*>(made->get()),
+                                                   rounding, stream_);
       if (error == cudaSuccess) error = cudaStreamSynchronize(stream_);
       if (error != cudaSuccess) return kernels::cuda_failed(error, "computing a reference");
       return made;
@@ -408,14 +455,7 @@ class StageCheck {
     // Of inputs that are no numbers nothing is right.
     double const allowed =
         std::isfinite(unavoidable->error) ? k_allowed_over_rounded * unavoidable->error : 0.0;
-    auto compared = compare_rows(d, reference, allowed);
-    if (compared)
-      compared->note =
-          prompts.empty()
-              ? fmt::format("{} sequence{} of {} tokens, {}", sequences, sequences == 1 ? "" : "s", tokens,
-                            call->problem.causal ? "causal" : "all keys")
-              : fmt::format("prompts of {} tokens, causal", fmt::join(prompts, ", "));
-    return compared;
+    return compare_rows(d, reference, allowed);
   }
 
   Scratch none_;

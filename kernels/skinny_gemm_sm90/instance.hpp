@@ -15,6 +15,7 @@ constexpr int k_norm_threads = 128, k_other_threads = 64 + k_norm_threads;
 struct Parameters {
   CUtensorMap weights, input;
   void* to = nullptr;
+  float const* from = nullptr;
   int rows = 0, columns = 0;
   Result result = Result::bf16;
   int tile = 64;  ///< columns of a cluster

@@ -147,7 +147,7 @@ __device__ inline float store(Parameters const& p, int row, int column, float4 s
     }
     case Result::added: {
       auto* const to = reinterpret_cast<float4*>(static_cast<float*>(p.to) + at);
-      float4 const was = *to;
+      float4 const was = *reinterpret_cast<float4 const*>(p.from + at);
       float4 const now = {was.x + sums.x, was.y + sums.y, was.z + sums.z, was.w + sums.w};
       *to = now;
       if (p.rounded == nullptr) break;

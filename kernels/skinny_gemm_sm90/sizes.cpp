@@ -2,6 +2,7 @@
 #include "sizes.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace tessera::skinny_gemm {
 namespace {
@@ -67,6 +68,20 @@ bool allows(Problem const& problem, Config const& c) {
   return c.columns >= 16 && c.columns <= 128 && c.columns % 16 == 0 && split &&
          (c.stage_depth == 2 || c.stage_depth == 4) && c.stages >= 2 && c.stages <= k_most_stages &&
          layout_of(problem, c).total <= k_most_shared;
+}
+
+std::string cut_name(Config const& c) {
+  auto const text = [](int number) { return std::to_string(number); };
+  return text(c.columns) + 'x' + text(c.split) + 'x' + text(c.stage_depth) + 'x' + text(c.stages);
+}
+
+std::optional<Config> parse_cut(std::string const& name) {
+  Config c;
+  char behind = 0;
+  int const read =
+      std::sscanf(name.c_str(), "%dx%dx%dx%d%c", &c.columns, &c.split, &c.stage_depth, &c.stages, &behind);
+  if (read != 4 || cut_name(c) != name) return {};
+  return c;
 }
 
 std::vector<Config> configs(Problem const& problem, int sms) {

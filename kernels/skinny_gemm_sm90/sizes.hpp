@@ -3,6 +3,8 @@
 #pragma once
 
 #include <compare>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace tessera::skinny_gemm {
@@ -18,7 +20,7 @@ constexpr int k_stage_barrier_bytes = 24;  ///< of a stage's barriers: weights a
 enum class Result {
   bf16,   ///< rounded
   fp32,   ///< as they are
-  added,  ///< to fp32 numbers that are there
+  added,  ///< to fp32 numbers
   gated,  ///< SwiGLU, rounded: columns 2 i and 2 i + 1 are gate and up of feature i
   gelu,   ///< by tanh, rounded
 };
@@ -46,6 +48,10 @@ bool supports(Problem const& problem);
 std::vector<Config> configs(Problem const& problem, int sms);
 /// Is it a cut that a kernel has, and a block has room for?
 bool allows(Problem const& problem, Config const& config);
+
+/// "48x1x2x13": columns, split, stage_depth and stages. parse_cut(): nothing where it is no such name.
+std::string cut_name(Config const& config);
+std::optional<Config> parse_cut(std::string const& name);
 
 /// A block's shared memory, in bytes: the ring in front, barriers behind it, scales of rows, and where sums
 /// come from the other blocks of the cluster.

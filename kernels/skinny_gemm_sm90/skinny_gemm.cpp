@@ -32,11 +32,12 @@ bool takes(Problem const& problem, Operands const& o) {
   for (void const* needed : {o.input, o.weights, static_cast<void const*>(o.to)})
     if (needed == nullptr || !aligned(needed)) return false;
   for (void const* at : {static_cast<void const*>(o.norm.squares), static_cast<void const*>(o.shift),
-                         static_cast<void const*>(o.rounded), static_cast<void const*>(o.squares)})
+                         static_cast<void const*>(o.from), static_cast<void const*>(o.rounded),
+                         static_cast<void const*>(o.squares)})
     if (!aligned(at)) return false;
   bool const leaves_norm = o.rounded != nullptr;
   if (leaves_norm != (o.squares != nullptr)) return false;
-  if (leaves_norm && problem.result != Result::added) return false;
+  if ((leaves_norm || o.from != nullptr) && problem.result != Result::added) return false;
   return o.shift == nullptr || (problem.result != Result::gated && problem.columns % 4 == 0);
 }
 
@@ -56,12 +57,13 @@ cudaError_t load() {
 }
 
 cudaError_t launch(Problem const& problem, Config const& config, Operands const& operands,
-                   cudaStream_t stream) {
+                   cudaStream_t stream, bool early) {
   if (!supports(problem) || !allows(problem, config) || !takes(problem, operands))
     return cudaErrorInvalidValue;
   auto const layout = layout_of(problem, config);
   Parameters p;
   p.to = operands.to;
+  p.from = operands.from != nullptr ? operands.from : static_cast<float const*>(operands.to);
   p.rows = problem.rows, p.columns = problem.columns, p.result = problem.result;
   p.tile = config.columns, p.split = config.split, p.steps = steps_of(problem, config);
   p.stages = config.stages, p.stage_depth = config.stage_depth;
@@ -81,7 +83,7 @@ cudaError_t launch(Problem const& problem, Config const& config, Operands const&
   shape.threads = static_cast<unsigned>(warpgroups_of(config) * 128 + k_other_threads);
   shape.shared = static_cast<std::size_t>(layout.total);
   shape.cluster = static_cast<unsigned>(config.split);
-  shape.programmatic = true;
+  shape.programmatic = early;
   void* parameters[] = {&p};
   return gpu::try_launch(shape, stream, instance_of(problem.rows).kernels[warpgroups_of(config) - 1],
                          parameters);

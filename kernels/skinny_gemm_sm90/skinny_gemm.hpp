@@ -27,6 +27,7 @@ struct Operands {
   /// squares, [rows][columns / k_squares_block, rounded up]. Both, or null.
   void* rounded = nullptr;
   float* squares = nullptr;
+  float const* from = nullptr;  ///< of an added product: what sums are added to; null: what is in `to`
 };
 
 /// Do the operands go together with each other and with the product, and are they aligned?
@@ -34,10 +35,11 @@ bool takes(Problem const& problem, Operands const& operands);
 
 /// Loads the kernels, and lets them have the shared memory that they need: not while a stream is captured.
 cudaError_t load();
-/// to = input * weights^T, or what `result` says. A programmatic launch: weights are loaded at once, all else
-/// is read and written when the launches before are complete, and only then the launch behind it may begin.
+/// to = input * weights^T, or what `result` says. `early`: a programmatic launch. Weights are loaded at once,
+/// all else is read and written when the launches before are complete, and only then the launch behind it may
+/// begin.
 /// cudaErrorInvalidValue: sizes or a cut that no kernel has, or operands that it does not take.
 cudaError_t launch(Problem const& problem, Config const& config, Operands const& operands,
-                   cudaStream_t stream);
+                   cudaStream_t stream, bool early = true);
 
 }  // namespace tessera::skinny_gemm

@@ -113,10 +113,19 @@ Diagnostics problems_of_attention(OperatorGraph const& graph, Operator const& op
                     op.groups.empty() ? "sequences of one length" : "prompts of unequal length", k_offsets,
                     op.groups.empty() ? "in vain" : "once: where each prompt begins, and the last one ends"),
         op.groups.empty() ? "leave it out" : "name an input from outside so, without a pattern");
+  auto const lengths = std::count_if(op.inputs.begin(), op.inputs.end(), [](OperatorInput const& input) {
+    return input.name == k_lengths && input.pattern == ReadPattern::rows;
+  });
+  bool const one_new = a.tokens == 1 && a.cached > 0;
+  if (lengths > (one_new ? 1 : 0))
+    report("E0153",
+           fmt::format("{} reads \"{}\", which is for one new token behind cached ones, once", op.name,
+                       k_lengths),
+           "leave it out");
   auto const queries = inputs(ReadPattern::query_heads), keys = inputs(ReadPattern::key_heads),
              values = inputs(ReadPattern::value_heads);
   if (queries != 1 || keys != matrices || values != matrices ||
-      queries + keys + values + offsets != static_cast<std::ptrdiff_t>(op.inputs.size()))
+      queries + keys + values + offsets + lengths != static_cast<std::ptrdiff_t>(op.inputs.size()))
     report(
         "E0153",
         fmt::format("{} is an attention with {} cached tokens, and reads query_heads once, key_heads and "
@@ -124,8 +133,8 @@ Diagnostics problems_of_attention(OperatorGraph const& graph, Operator const& op
                     op.name, a.cached, matrices == 1 ? "once each" : "twice each, those of the cache last"),
         "give each of its inputs one of these patterns");
   for (auto const& input : op.inputs)
-    if (input.name == k_offsets && !input.producer.empty())
-      report("E0153", fmt::format("{} reads \"{}\" from {}, and it comes from outside", op.name, k_offsets,
+    if ((input.name == k_offsets || input.name == k_lengths) && !input.producer.empty())
+      report("E0153", fmt::format("{} reads \"{}\" from {}, and it comes from outside", op.name, input.name,
                                   input.producer));
   for (auto const& input : op.inputs)
     if (is_cache(op, input) && !input.producer.empty())

@@ -18,6 +18,9 @@ char const* words_of_rows(OperatorGraph const& graph);
 
 /// The input of attention that says where each of its unequal sequences begins, and the last one ends: int32.
 inline constexpr char const* k_offsets = "offsets";
+/// The input of attention of one new token of each sequence that says how many tokens each has before it:
+/// int32.
+inline constexpr char const* k_lengths = "lengths";
 /// How many sequences of unequal length are described.
 constexpr std::size_t k_most_prompts = 64;
 

@@ -81,6 +81,10 @@ double stored_bytes(OperatorGraph const& graph, Operator const& op) {
 
 std::optional<OutsideMatrix> outside_matrix(OperatorGraph const& graph, Operator const& op,
                                             OperatorInput const& input) {
+  if (op.kind == OperatorKind::attention && is_cache(op, input)) {
+    auto const& a = graph.attention;
+    return OutsideMatrix{a.cached + a.tokens, a.head_dim, a.sequences * a.kv_heads, graph.type};
+  }
   if (!input.producer.empty() || input.pattern != ReadPattern::rows) return std::nullopt;
   if (is_layer_kind(op.kind)) {
     if (input.name == k_shift) return OutsideMatrix{1, op.n, 1, ElementType::fp32};
@@ -91,6 +95,8 @@ std::optional<OutsideMatrix> outside_matrix(OperatorGraph const& graph, Operator
   }
   if (op.kind == OperatorKind::attention && input.name == k_offsets)
     return OutsideMatrix{1, graph.attention.sequences + 1, 1, ElementType::int32};
+  if (op.kind == OperatorKind::attention && input.name == k_lengths)
+    return OutsideMatrix{1, graph.attention.sequences, 1, ElementType::int32};
   if (reads_wide(op, input)) return OutsideMatrix{op.m, op.n, 1, ElementType::fp32};
   if (!multiplies(op)) return OutsideMatrix{op.m, op.n, op.batch, graph.type};
   if (is_right_hand(op, input)) {

@@ -35,12 +35,12 @@ double layer_unique_bytes(OperatorGraph const& graph, Operator const& op, Operat
 /// Bytes that the operator stores for each element of its output, on average. Of any kind.
 double stored_bytes(OperatorGraph const& graph, Operator const& op);
 
-/// A plain matrix from outside.
+/// A plain matrix from outside, or a cache: one for each sequence and key head, with room for the new tokens.
 struct OutsideMatrix {
   std::int64_t rows = 1, columns = 1, batch = 1;
   ElementType type = ElementType::bf16;
 };
-/// Nothing for what an operator makes, parts of a fused tensor, caches and images.
+/// Nothing for what an operator makes, parts of a fused tensor, caches of products, and images.
 std::optional<OutsideMatrix> outside_matrix(OperatorGraph const& graph, Operator const& op,
                                             OperatorInput const& input);
 

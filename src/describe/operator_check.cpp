@@ -124,6 +124,24 @@ std::string shape_problem(OperatorGraph const& graph, Operator const& op, ReadPa
   return {};
 }
 
+/// Is the kernel, of the operator's kind, for so few rows, if it is for few?
+bool fits_few_rows(KernelEntry const& kernel, Operator const& op) {
+  return kernel.most_rows == 0 ||
+         (op.m <= kernel.most_rows && op.n % kernel.tile_n == 0 && op.k % kernel.tile_k == 0);
+}
+
+/// Why a kernel for new tokens over a cache cannot compute the graph's attention; empty: it can, or is of
+/// prompts.
+std::string problem_of_new_tokens(KernelEntry const& kernel, OperatorGraph const& graph) {
+  if (!kernel.of_new_tokens) return {};
+  auto const& a = graph.attention;
+  if (a.tokens != 1 || a.cached < 1)
+    return fmt::format("is for one new token behind cached ones, not {} behind {}", a.tokens, a.cached);
+  if (auto const group = a.query_heads / a.kv_heads; group > kernel.tile_m)
+    return fmt::format("is for up to {} query heads to a key head, not {}", kernel.tile_m, group);
+  return {};
+}
+
 /// Groups of products, each with a matrix of its own; those of attention are sequences, and nobody else's.
 bool is_grouped(Operator const& op) { return op.kind == OperatorKind::gemm && !op.groups.empty(); }
 
@@ -211,9 +229,17 @@ bool is_right_hand(Operator const&, OperatorInput const& input) {
          input.pattern == ReadPattern::value_heads;
 }
 
-bool computes(KernelEntry const& kernel, Operator const& op, ElementType type) {
-  if (kernel.kind != op.kind || find_form(kernel, op.epilogue, type) == nullptr) return false;
-  return fits_rows(kernel, op) && (op.kind != OperatorKind::attention || kernel.tile_n == op.k);
+bool computes(KernelEntry const& kernel, OperatorGraph const& graph, Operator const& op) {
+  if (kernel.kind != op.kind || find_form(kernel, op.epilogue, graph.type) == nullptr) return false;
+  if (op.kind == OperatorKind::attention)
+    return kernel.tile_n == op.k && problem_of_new_tokens(kernel, graph).empty();
+  return fits_rows(kernel, op) && fits_few_rows(kernel, op);
+}
+
+bool generates(OperatorGraph const& graph) {
+  return graph.attention.tokens == 1 && graph.attention.cached > 0 &&
+         std::any_of(graph.operators.begin(), graph.operators.end(),
+                     [](Operator const& op) { return op.kind == OperatorKind::attention; });
 }
 
 char const* to_text(ReadPattern pattern) {
@@ -346,6 +372,15 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
   if (op.kind == OperatorKind::attention && kernel.kind == op.kind && kernel.tile_n != op.k)
     report("E0151", fmt::format("kernel {} of {} is for heads of {}, not {}", kernel.name, op.name,
                                 kernel.tile_n, op.k));
+  else if (op.kind == OperatorKind::attention && kernel.kind == op.kind)
+    if (auto const why = problem_of_new_tokens(kernel, graph); !why.empty())
+      report("E0151", fmt::format("kernel {} of {} {}", kernel.name, op.name, why));
+  if (kernel.kind == op.kind && !fits_few_rows(kernel, op))
+    report(
+        "E0151",
+        fmt::format("kernel {} of {} is for up to {} rows, and columns and a depth that are multiples of "
+                    "{} and {}, not {} x {} x {}",
+                    kernel.name, op.name, kernel.most_rows, kernel.tile_n, kernel.tile_k, op.m, op.n, op.k));
   if (is_layer_kind(op.kind) && kernel.kind == op.kind && !fits_rows(kernel, op))
     report("E0151",
            op.kind == OperatorKind::norm

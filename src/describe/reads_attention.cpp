@@ -53,9 +53,22 @@ TileRange head_columns(Place const& place, Linear const& head, Edge const& edge)
   return place.space.covering({column}, {column + edge.attention.head_dim}, edge.producer.tile_columns);
 }
 
+/// Is all of it one tile?
+bool is_whole(Tiling const& tiling) { return tiling.grid_x() == 1 && tiling.grid_y() == 1; }
+
+/// All rows of some heads.
+std::vector<Access> read_all_rows(Edge const& edge, std::int64_t first_head, std::int64_t heads) {
+  AffineSpace const space(edge.consumer.extents());
+  auto const size = edge.attention.head_dim;
+  Linear const begin = first_head * size, end = (first_head + heads) * size;
+  return {{{space.covering({begin}, {end}, edge.producer.tile_columns),
+            {TileExpr::constant(0), TileExpr::constant(edge.producer.grid_y()), false}}}};
+}
+
 /// `first_head`: of the K or V columns.
 std::vector<Access> read_keys(Edge const& edge, std::int64_t first_head) {
   auto const& shape = edge.attention;
+  if (is_whole(edge.consumer)) return read_all_rows(edge, first_head, shape.kv_heads);
   auto const place = place_of(edge);
   auto const head = place.space.floor_div(place.space.dimension(0), shape.query_heads / shape.kv_heads);
   auto const sequence_end = place.first_row + place.rows;
@@ -70,6 +83,7 @@ std::vector<Access> read_keys(Edge const& edge, std::int64_t first_head) {
 }  // namespace
 
 std::vector<Access> read_fused_queries(Edge const& edge) {
+  if (is_whole(edge.consumer)) return read_all_rows(edge, 0, edge.attention.query_heads);
   auto const place = place_of(edge);
   return {
       {{head_columns(place, place.space.dimension(0), edge),

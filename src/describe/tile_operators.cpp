@@ -34,9 +34,10 @@ Tiling tiling_of(OperatorGraph const& graph, Operator const& op, KernelEntry con
   if (op.kind == OperatorKind::gemm)
     for (auto const rows : op.groups) tiling.row_tiles += ceil_of(rows, tiling.tile_rows);
   auto const& shape = graph.attention;
-  if (op.kind == OperatorKind::attention && !op.groups.empty())
+  if (op.kind != OperatorKind::attention || kernel.whole) return tiling;
+  if (!op.groups.empty())
     tiling.prompts = op.groups;
-  else if (op.kind == OperatorKind::attention && shape.sequences > 1 && shape.tokens % kernel.tile_m != 0)
+  else if (shape.sequences > 1 && shape.tokens % kernel.tile_m != 0)
     tiling.sequence_rows = shape.tokens;
   return tiling;
 }
@@ -93,6 +94,15 @@ Operand attention_operand(OperatorGraph const& graph, Operator const& op, Operat
     operand.unique_bytes = operand.bytes_per_block;
     return operand;
   }
+  if (input.name == k_lengths) {
+    operand.bytes_per_block = operand.unique_bytes = static_cast<double>(shape.sequences * k_offset_bytes);
+    return operand;
+  }
+  if (input.pattern == ReadPattern::query_heads && kernel.whole) {
+    operand.bytes_per_block = operand.unique_bytes =
+        static_cast<double>(op.m) * static_cast<double>(shape.query_heads) * row_bytes;
+    return operand;
+  }
   if (input.pattern == ReadPattern::query_heads) {
     operand.bytes_per_block = static_cast<double>(op.m) / static_cast<double>(tiling.grid_y()) * row_bytes;
     operand.unique_bytes = static_cast<double>(op.m) * static_cast<double>(shape.query_heads) * row_bytes;
@@ -105,6 +115,7 @@ Operand attention_operand(OperatorGraph const& graph, Operator const& op, Operat
   operand.bytes_per_block = (cache ? seen.cached : seen.fresh) * row_bytes;
   auto const keys = cache ? shape.sequences * cached_keys_seen(shape) : all_tokens(graph);
   operand.unique_bytes = static_cast<double>(shape.kv_heads) * static_cast<double>(keys) * row_bytes;
+  if (kernel.whole) operand.bytes_per_block = operand.unique_bytes;
   return operand;
 }
 
@@ -194,7 +205,8 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
   stage.kernel = choice.kernel.name;
   if (op.epilogue != Epilogue::none) stage.activation = to_text(op.epilogue);
   stage.last_split_posts = choice.kernel.last_split_posts && choice.splits > 1;
-  if (choice.kernel.whole) stage.efficiency = choice.kernel.efficiency;
+  if (choice.kernel.whole)
+    stage.efficiency = choice.kernel.efficiency, stage.fixed_ns = choice.kernel.fixed_ns;
   stage.can = choice.kernel.can;
   stage.cluster_rows = choice.kernel.cluster_m;
   stage.cluster_columns = choice.kernel.cluster_n;
@@ -216,7 +228,12 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
   stage.store_bytes_per_block = static_cast<double>(tiling.rows) / static_cast<double>(tiling.grid_y()) *
                                 static_cast<double>(tiling.columns) / static_cast<double>(tiling.grid_x()) *
                                 stored_bytes(graph, op);
-  if (op.kind == OperatorKind::attention) {
+  if (op.kind == OperatorKind::attention && choice.kernel.whole) {
+    auto const& shape = graph.attention;
+    auto const keys = static_cast<double>(cached_keys_seen(shape) + 1);
+    stage.flops_per_block =
+        4.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * keys;  // scores, and weighted values
+  } else if (op.kind == OperatorKind::attention) {
     // Whole tiles of scores and of results, also where a mask hides a part of them. An average block stands
     // for all: behind a causal mask the last ones look at twice as many keys.
     auto const& kernel = choice.kernel;

@@ -82,6 +82,7 @@ std::vector<Operator> fused_attention_operators(TransformerShape const& model, A
   if (a.cached > 0) {
     attention.inputs.push_back({"b_cached", "k_cache", "", ReadPattern::key_heads});
     attention.inputs.push_back({"c_cached", "v_cache", "", ReadPattern::value_heads});
+    if (a.tokens == 1) attention.inputs.push_back(external("lengths", "lengths"));
   }
   attention.groups = prompts;
   if (!prompts.empty()) attention.inputs.push_back(external("offsets", "offsets"));

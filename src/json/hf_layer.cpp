@@ -13,7 +13,7 @@ namespace {
 
 /// All layers read these as they are.
 bool is_shared(std::string const& buffer) {
-  return buffer == "turns" || buffer == "positions" || buffer == "offsets";
+  return buffer == "turns" || buffer == "positions" || buffer == "offsets" || buffer == "lengths";
 }
 
 /// Of the stream of residuals: `stream` is an operator's output, or "x" from outside.

@@ -31,6 +31,7 @@ Json printed(Stage const& stage, bool places) {
   if (!stage.activation.empty()) out["activation"] = stage.activation;
   if (stage.last_split_posts) out["last_split_posts"] = true;
   if (stage.efficiency != 0) out["efficiency"] = stage.efficiency;
+  if (stage.fixed_ns != 0) out["fixed_ns"] = stage.fixed_ns;
   if (stage.cluster_rows != 1) out["cluster_rows"] = stage.cluster_rows;
   if (stage.cluster_columns != 1) out["cluster_columns"] = stage.cluster_columns;
   for (auto const& [word, member] : abilities())

@@ -97,6 +97,7 @@ Stage read_stage(Document& document, Node const& node) {
     stage.activation = reader.find("activation")->text();
   stage.last_split_posts = reader.boolean_or("last_split_posts", false);
   stage.efficiency = reader.number_or("efficiency", 0, 0, 1);
+  stage.fixed_ns = reader.number_or("fixed_ns", 0, 0, 1e9);
   stage.cluster_rows = static_cast<int>(reader.integer_or("cluster_rows", 1, 1, 16));
   stage.cluster_columns = static_cast<int>(reader.integer_or("cluster_columns", 1, 1, 16));
   for (auto const& item : reader.array_or("cannot")) read_inability(document, item, stage);

@@ -70,9 +70,10 @@ std::string identity_of(Pipeline const& part, std::vector<BufferReuse> const& re
                         stage.store_bytes_per_block, stage.k_steps, stage.pipeline_stages,
                         stage.resources.threads, stage.resources.registers_per_thread);
     auto const& can = stage.can;
-    text += fmt::format(" {} {} {:.17g} {} {} {:.17g} {:.17g} {:.17g}", stage.resources.shared_bytes,
-                        stage.last_split_posts, stage.efficiency, stage.cluster_rows, stage.cluster_columns,
-                        stage.block_time.alone_ns, stage.block_time.share_ns, stage.block_time.waits_ns);
+    text += fmt::format(" {} {} {:.17g} {:.17g} {} {} {:.17g} {:.17g} {:.17g}", stage.resources.shared_bytes,
+                        stage.last_split_posts, stage.efficiency, stage.fixed_ns, stage.cluster_rows,
+                        stage.cluster_columns, stage.block_time.alone_ns, stage.block_time.share_ns,
+                        stage.block_time.waits_ns);
     for (int const height : can.heights) text += fmt::format(" {}", height);
     for (bool const ability : {can.wait, can.post, can.run_beside, can.start_early, can.persist, can.bands,
                                can.any_order, can.load_early, can.fuse, can.run_alone})

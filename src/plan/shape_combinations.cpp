@@ -39,7 +39,7 @@ Combination ShapeCombinations::first_guess() const {
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
     if (!is_beside_attention(graph_, graph_.operators[i])) continue;
     auto const library = std::find_if(shapes_[i].begin(), shapes_[i].end(),
-                                      [](ShapeOption const& one) { return one.choice.kernel.whole; });
+                                      [](ShapeOption const& one) { return one.choice.kernel.library; });
     if (library != shapes_[i].end()) guess.pick[i] = static_cast<std::uint16_t>(library - shapes_[i].begin());
   }
   return guess;
@@ -199,7 +199,7 @@ void ShapeCombinations::price_alone(Search& search, Pricer const& price) {
 
 void ShapeCombinations::leave_libraries_out() {
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
-    auto const is_library = [](ShapeOption const& one) { return one.choice.kernel.whole; };
+    auto const is_library = [](ShapeOption const& one) { return one.choice.kernel.library; };
     if (is_beside_attention(graph_, graph_.operators[i]) &&
         !std::all_of(shapes_[i].begin(), shapes_[i].end(), is_library))
       std::erase_if(shapes_[i], is_library);
@@ -210,7 +210,7 @@ void ShapeCombinations::settle_on_libraries(Search& search) {
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
     if (!is_beside_attention(graph_, graph_.operators[i])) continue;
     auto const library = std::find_if(shapes_[i].begin(), shapes_[i].end(),
-                                      [](ShapeOption const& one) { return one.choice.kernel.whole; });
+                                      [](ShapeOption const& one) { return one.choice.kernel.library; });
     if (library == shapes_[i].end()) continue;
     auto const name = option_text(*library);
     auto const us = library->alone_us;

@@ -50,7 +50,7 @@ bool waits_for_tiles(Plan const& plan, int stage) {
 
 /// A launch that cuts its work in its own way: it takes what the busiest of the GPU's parts takes, at its
 /// share of that part's rate, and is not looked into.
-void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& machine, double clock_ghz) {
+void spread_over_gpu(StageCost& cost, Stage const& stage, MachineProfile const& machine, double clock_ghz) {
   double const matrix = cost.flops / (machine.sms * machine.matrix_flops_per_ns(clock_ghz));
   double const l2 = machine.l2_gbps > 0 ? (cost.loads.l2 + cost.store.l2) / machine.l2_gbps : 0;
   double const bytes = cost.loads.dram + cost.store.dram;
@@ -58,7 +58,8 @@ void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& m
   StageCost whole;
   whole.start = cost.start;
   whole.latency = cost.latency;
-  whole.end = whole.next = picoseconds(std::max(matrix, std::max(l2, memory)) / efficiency);
+  whole.end = whole.next =
+      picoseconds(std::max(matrix, std::max(l2, memory)) / stage.efficiency + stage.fixed_ns);
   whole.counted_dram_bytes = bytes;
   whole.memory_bound = memory >= std::max(matrix, l2);
   cost = whole;
@@ -200,7 +201,7 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     if (stage.block_time.known())
       as_measured(cost, stage.block_time, waits_for_tiles(plan, static_cast<int>(s)), machine, clock_ghz);
     else if (stage.efficiency > 0)
-      spread_over_gpu(cost, stage.efficiency, machine, clock_ghz);
+      spread_over_gpu(cost, stage, machine, clock_ghz);
   }
   return costs;
 }

@@ -71,7 +71,7 @@ TuneEntry const* shipped_entry(TuneCache const& shipped, TuneKey const& key, Reg
   auto const& stages = best->plan.pipeline.stages;
   bool const own = std::none_of(stages.begin(), stages.end(), [&](Stage const& stage) {
     auto const* const kernel = kernels.find(stage.kernel);
-    return kernel == nullptr || kernel->whole;
+    return kernel == nullptr || kernel->library;
   });
   return own ? best : nullptr;
 }

@@ -66,12 +66,13 @@ OperatorGraph alone(OperatorGraph const& graph, std::size_t index) {
   return result;
 }
 
-std::vector<TileChoice> kernels_for(Operator const& op, ElementType type, Registry const& kernels,
+std::vector<TileChoice> kernels_for(OperatorGraph const& graph, std::size_t index, Registry const& kernels,
                                     MachineProfile const& machine) {
+  auto const& op = graph.operators[index];
   std::vector<TileChoice> result;
   for (auto const& kernel : kernels.for_architecture(machine.architecture)) {
-    if (kernel.family == "published" || !computes(kernel, op, type)) continue;
-    if (kernel.whole || occupancy(machine, find_form(kernel, op.epilogue, type)->resources) > 0)
+    if (kernel.family == "published" || !computes(kernel, graph, op)) continue;
+    if (kernel.whole || occupancy(machine, find_form(kernel, op.epilogue, graph.type)->resources) > 0)
       result.push_back({kernel, kernel.splits == k_any_splits ? 1 : kernel.splits});
   }
   return result;
@@ -131,7 +132,7 @@ std::string families_of(Plan const& plan, Registry const& kernels) {
 bool is_library_plan(Plan const& plan, Registry const& kernels) {
   return std::all_of(plan.pipeline.stages.begin(), plan.pipeline.stages.end(), [&](Stage const& stage) {
     auto const* kernel = kernels.find(stage.kernel);
-    return kernel != nullptr && kernel->whole;
+    return kernel != nullptr && kernel->library;
   });
 }
 

@@ -17,7 +17,7 @@ struct StageChoice {
   StageRecipe how;
   std::string variant;
 
-  bool is_library() const { return tile.kernel.whole; }
+  bool is_library() const { return tile.kernel.library; }
 };
 
 /// Choice::columns_per_semaphore where all tiles of a row share a semaphore.
@@ -38,8 +38,8 @@ Expected<Plan> plan_of(OperatorGraph const& graph, Choice const& choice, Machine
 /// One of the operators alone: what others wrote is its input.
 OperatorGraph alone(OperatorGraph const& graph, std::size_t index);
 
-/// Kernels of the registry that can compute the operator on this machine; library kernels too.
-std::vector<TileChoice> kernels_for(Operator const& op, ElementType type, Registry const& kernels,
+/// Kernels of the registry that can compute the graph's operator `index` on this machine; libraries' too.
+std::vector<TileChoice> kernels_for(OperatorGraph const& graph, std::size_t index, Registry const& kernels,
                                     MachineProfile const& machine);
 
 /// E0305: none of the registered kernels computes it.

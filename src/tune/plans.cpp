@@ -13,9 +13,11 @@ namespace tessera {
 Expected<Plan> library_plan(OperatorGraph const& graph, Registry const& kernels,
                             MachineProfile const& machine) {
   Choice choice;
-  for (auto const& op : graph.operators) {
-    auto const all = kernels_for(op, graph.type, kernels, machine);
-    auto found = std::find_if(all.begin(), all.end(), [](TileChoice const& one) { return one.kernel.whole; });
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    auto const& op = graph.operators[i];
+    auto const all = kernels_for(graph, i, kernels, machine);
+    auto found =
+        std::find_if(all.begin(), all.end(), [](TileChoice const& one) { return one.kernel.library; });
     if (found == all.end())
       found = std::find_if(all.begin(), all.end(),
                            [](TileChoice const& one) { return one.kernel.can.run_alone; });

@@ -41,7 +41,7 @@ Expected<Found> promised_plans(OperatorGraph const& graph, Registry const& kerne
   // The planner may prefer a library's products; what ours take is measured beside them.
   Registry own;
   for (auto const& kernel : kernels.kernels())
-    if (!kernel.whole || kernel.kind != OperatorKind::gemm) (void)own.add(kernel);
+    if (!kernel.library || kernel.kind != OperatorKind::gemm) (void)own.add(kernel);
   for (auto const* const of : {&kernels, &std::as_const(own)})
     for (auto const& mechanisms :
          {std::vector<Mechanism>{}, {Mechanism::stream_order}, {Mechanism::stream_order, Mechanism::pdl}}) {

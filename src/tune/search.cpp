@@ -128,14 +128,14 @@ class Search {
   }
 
   std::vector<std::string> words_of(Plan const& plan) {
-    return variants_ ? variants_(plan) : std::vector<std::string>{};
+    return variants_ ? variants_(plan, 0) : std::vector<std::string>{};
   }
 
   /// The most promising kernels by simulation; all library kernels.
   std::vector<TileChoice> promising_kernels(OperatorGraph const& one) {
     std::vector<std::pair<double, TileChoice>> priced;
     std::vector<TileChoice> result;
-    for (auto const& tile : kernels_for(one.operators.front(), one.type, kernels_, machine_)) {
+    for (auto const& tile : kernels_for(one, 0, kernels_, machine_)) {
       if (tile.kernel.whole) result.push_back(tile);
       if (tile.kernel.whole || !tile.kernel.can.run_alone) continue;
       auto const ways = ways_of(one, tile);
@@ -321,8 +321,7 @@ class Search {
   /// All operators in one persistent launch, in every cut that its kernels know.
   void one_launch() {
     if (graph_.operators.size() < 2) return;
-    auto const& first = graph_.operators.front();
-    for (auto const& tile : kernels_for(first, graph_.type, kernels_, machine_)) {
+    for (auto const& tile : kernels_for(graph_, 0, kernels_, machine_)) {
       if (!tile.kernel.can.fuse || tile.kernel.whole) continue;
       Choice choice;
       choice.stages.assign(graph_.operators.size(), {tile, {}, ""});

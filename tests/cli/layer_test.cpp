@@ -55,21 +55,29 @@ TEST_F(LayerBlock, AllLayersOfAModelArePlannedAsOneChain) {
               HasSubstr("gate_up_79"));
 }
 
-// For one new token behind cached ones the plan's kernels are not what generates it.
+// For one new token behind cached ones a plan of launches is not all that generates it.
 TEST_F(LayerBlock, SaysWhatGeneratesTokens) {
   std::string const sizes = " --sequences 4 --cached 1024 --tp 8";
-  for (auto const* command : {"check llama-65b --block layer", "plan llama-65b --block fused_attention"}) {
+  for (auto const* command : {"check llama-65b --dtype bf16 --block layer",
+                              "plan llama-65b --dtype bf16 --block fused_attention"}) {
     auto const said = run(command + sizes);
     EXPECT_EQ(said.exit, 0) << said.err;
     EXPECT_THAT(
         said.err,
-        testing::EndsWith("note: these are kernels for prompts, and no run launches them for one new token "
-                          "behind cached ones; generation has kernels of its own, and what a token takes "
-                          "with them says: tessera run llama-65b --decode --predict" +
+        testing::EndsWith("note: a decoder runs all layers of a token, with norms and rotations inside of "
+                          "products and attention; what that takes says: tessera run llama-65b --decode "
+                          "--predict" +
                           sizes + "\n"));
   }
-  EXPECT_THAT(run("plan llama-65b --block fused_attention --cached 1024 --tp 8 --machine h100").err,
-              testing::EndsWith("--decode --predict --cached 1024 --tp 8 --machine h100\n"));
+  EXPECT_THAT(
+      run("plan llama-65b --block fused_attention" + sizes).err,
+      testing::EndsWith(
+          "note: these are kernels for prompts, which no run launches: there is none for one new token "
+          "behind cached ones in fp16, with 1 query heads of 128 to a key head; in bf16 (--dtype bf16) there "
+          "are for up to 8 of 64, 96 and 128\n"));
+  EXPECT_THAT(
+      run("plan llama-65b --dtype bf16 --block fused_attention --cached 1024 --tp 8 --machine h100").err,
+      testing::EndsWith("--decode --predict --cached 1024 --tp 8 --machine h100\n"));
   for (auto const* other :
        {"check llama-65b --block layer --tokens 2 --cached 1024", "check llama-65b --block layer",
         "check llama-65b --block attention --cached 1024"})

@@ -53,6 +53,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"run_of_cached_attention",
                 "run llama-65b --block fused_attention --tokens 512 --cached 100 --planned --machine h200",
                 2},
+        Mistake{"run_of_a_token_in_fp16",
+                "run llama-65b --dtype fp16 --block fused_attention --tokens 1 --cached 64", 2},
         Mistake{"plan_of_odd_heads", "plan odd_heads.json --block fused_attention --tokens 64", 1},
         Mistake{"check_of_odd_heads", "check odd_heads.json --block fused_attention --tokens 64", 1},
         Mistake{"bench_of_a_layer", "bench mlp llama-3-8b --block layer", 2},

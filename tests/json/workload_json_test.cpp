@@ -60,8 +60,7 @@ TEST(WorkloadJson, an_operators_policy_is_that_of_its_tiles_however_they_are_cut
   graph.operators[1].inputs[0].policy = rows(2);
   expect_round_trip(*workload);
   for (auto const& kernel : shipped_kernels().for_architecture("sm_90")) {
-    if (kernel.kind != OperatorKind::gemm || find_form(kernel, Epilogue::none, graph.type) == nullptr)
-      continue;
+    if (!computes(kernel, graph, graph.operators[0])) continue;
     TileChoice const choice{kernel, kernel.splits == k_any_splits ? 1 : kernel.splits};
     auto const tiled = tile(graph, {choice, choice});
     if (kernel.tile_k > 64 || choice.splits > 1) continue;  // up is 64 deep

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/bindings/attention_layout.hpp"
+#include "kernels/bindings/cached_attention.hpp"
 #include "kernels/bindings/families.hpp"
 #include "kernels/plan_check/layer_tune.hpp"
 #include "kernels/plan_check/prompts.hpp"
@@ -243,6 +244,108 @@ TEST_F(LayerBinding, RefusesCachedKeysAndWindows) {
   EXPECT_THAT(outcome("attention"), HasSubstr("error E0560: the mask of attention cannot run"));
   take(windowed, block("fused_attention", 300));
   EXPECT_EQ(outcome("attention"), "bound");
+}
+
+// Without a GPU loading the kernels fails, which is the last thing that a binding does.
+TEST_F(LayerBinding, TakesOneNewTokenBehindCachedOnes) {
+  for (auto const& [name, share] : {std::pair{"gpt-3-145b", 8},
+                                    {"llama-65b", 8},
+                                    {"llama-3.2-1b", 1},
+                                    {"llama-3-70b", 8},
+                                    {"qwen3-0.6b", 1},
+                                    {"gpt2", 1}})
+    for (auto const* which : {"fused_attention", "layer"})
+      for (std::int64_t const sequences : {1, 64}) {
+        SCOPED_TRACE(std::string(name) + " " + which);
+        auto options = block(which, 1, sequences, share);
+        options.cached = 1024;
+        auto const graph = graph_of(config_of(name), options);
+        take(plan_of_block(graph));
+        expect_all_bound();
+        auto const call = cached_attention_call(request("attention"));
+        ASSERT_TRUE(call) << to_text(call.error());
+        auto const& shape = graph.attention;
+        EXPECT_EQ(call->kv_heads, shape.kv_heads);
+        EXPECT_EQ(call->group, shape.query_heads / shape.kv_heads);
+        EXPECT_EQ(call->head_size, shape.head_dim);
+        EXPECT_EQ(call->batch, sequences);
+        EXPECT_EQ(call->cache.capacity, 1025);
+        EXPECT_EQ(call->window, 0);
+        EXPECT_EQ(call->at.row, (shape.query_heads + 2 * shape.kv_heads) * shape.head_dim);
+        bool const together = std::string(which) == "layer";
+        EXPECT_EQ(call->at.queries,
+                  (shape.query_heads / shape.kv_heads + (together ? 2 : 0)) * shape.head_dim);
+        EXPECT_EQ(call->at.value - call->at.key, (together ? 1 : shape.kv_heads) * shape.head_dim);
+      }
+}
+
+// A model's cache is no longer than its window. A workload's may be.
+TEST_F(LayerBinding, ReadsAWindowBehindCachedTokens) {
+  std::string windowed = k_small_llama;
+  windowed.replace(windowed.find("llama"), 5, "mistral");
+  windowed.insert(1, "\"sliding_window\": 300, ");
+  auto options = block("fused_attention", 1, 3);
+  options.cached = 1024;
+  auto graph = graph_of(windowed, options);
+  EXPECT_EQ(graph.attention.cached, 299);
+  for (auto const& [cached, window] : {std::pair{200, 0}, {299, 0}, {300, 300}, {1024, 300}}) {
+    graph.attention.cached = cached;
+    take(plan_of_block(graph));
+    auto const call = cached_attention_call(request("attention"));
+    ASSERT_TRUE(call) << to_text(call.error());
+    EXPECT_EQ(call->window, window) << cached;
+    EXPECT_EQ(call->cache.capacity, cached + 1);
+  }
+}
+
+TEST_F(LayerBinding, RefusesOtherCachesAndLengths) {
+  auto options = block("fused_attention", 1, 3);
+  options.cached = 100;
+  auto const again = [&] { take(k_small_llama, options); };
+  again();
+  fake->tensors["v_cache"].rows = 100;
+  fake->tensors["v_cache"].batch = 5;
+  EXPECT_THAT(outcome("attention"), HasSubstr("E0561"));
+  plan.pipeline.buffers.clear();  // sizes that a plan does not say
+  EXPECT_THAT(
+      outcome("attention"),
+      HasSubstr("error E0560: the cache of attention cannot run in kernel cached_attention_64: it is 5 "
+                "matrices of 100 x 64 of bf16"));
+  again();
+  plan.pipeline.buffers.clear();
+  fake->tensors["lengths"].type = ElementType::fp32;
+  EXPECT_THAT(
+      outcome("attention"),
+      HasSubstr("error E0560: lengths of attention cannot run in kernel cached_attention_64: they are 1 "
+                "x 3 of fp32"));
+  again();
+  plan.launches.front().start = LaunchStart::early;
+  plan.launches[1].start = LaunchStart::early;
+  EXPECT_THAT(outcome("attention"), HasSubstr("a first launch that starts early of attention cannot run"));
+}
+
+TEST_F(LayerBinding, RefusesProductsOfFewRows) {
+  auto options = block("layer", 1, 3);
+  options.cached = 100;
+  auto const again = [&] {
+    take(k_small_llama, options);
+    plan.pipeline.buffers.clear();
+  };
+  again();
+  auto const s = static_cast<std::size_t>(find_stage(plan.pipeline, "output"));
+  plan.stages[s].variant = "48x3x2x4";
+  EXPECT_THAT(outcome("output"), HasSubstr("it has no cut \"48x3x2x4\" of this product"));
+  again();
+  fake->tensors["w_qkv"].columns = 500;
+  EXPECT_THAT(outcome("qkv"),
+              HasSubstr("error E0560: operands of qkv cannot run in kernel skinny_gemm_16: 3 x "
+                        "512 and 768 x 500 make no 3 x 768 of bf16"));
+  again();
+  fake->tensors["x"].columns = 500;
+  EXPECT_THAT(outcome("output"), HasSubstr("error E0560: residual of output cannot run"));
+  again();
+  fake->tensors["attention_norm"].data = static_cast<char*>(fake->tensors["attention_norm"].data) + 2;
+  EXPECT_THAT(outcome("qkv"), HasSubstr("addresses are no multiples of 16 bytes"));
 }
 
 TEST_F(LayerBinding, TakesPromptsOfUnequalLength) {

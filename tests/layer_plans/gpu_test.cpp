@@ -65,6 +65,13 @@ BlockOptions block(char const* name, std::int64_t tokens, std::int64_t sequences
   return options;
 }
 
+std::string kernel_of(Plan const& plan, std::string const& stage) {
+  return plan.pipeline.stages[static_cast<std::size_t>(find_stage(plan.pipeline, stage))].kernel;
+}
+std::string changed(std::string text, std::string const& from, std::string const& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
 void expect_right(Plan const& plan, Prompts const& prompts = {}) {
   OnGpu layer(plan, prompts);
   SCOPED_TRACE(plan.pipeline.name + ", " + mechanism_text(plan));
@@ -107,6 +114,64 @@ TEST(LayerPlans, AttentionBlocksThatSeeAllKeysAreRight) {
       for (auto const& plan : {plan_of_block(graph), early_block(graph, false), early_block(graph, true)})
         expect_right(plan);
     }
+}
+
+BlockOptions generation(char const* name, std::int64_t cached, std::int64_t sequences, int share = 1) {
+  auto options = block(name, 1, sequences);
+  options.cached = cached;
+  options.tensor_parallel = share;
+  return options;
+}
+
+// Grouped queries and none, heads of 64, 96 and 128, queries, keys and values apart and together; the cache
+// in one part, in several, and in clusters.
+TEST(LayerPlans, OneNewTokenBehindCachedOnesIsRight) {
+  PlanOptions in_order;
+  in_order.mechanisms = {Mechanism::stream_order};
+  auto const of_96 = changed(k_small_llama, "\"head_dim\": 64", "\"head_dim\": 96");
+  auto const of_128 = changed(k_small_llama, "\"head_dim\": 64", "\"head_dim\": 128");
+  for (auto const& config : {std::string(k_small_llama), std::string(k_small_gpt2), of_96, of_128})
+    for (auto const* which : {"fused_attention", "layer"})
+      for (auto const& [cached, sequences] :
+           {std::pair{1, 1}, {15, 3}, {1024, 1}, {1024, 4}, {777, 17}, {300, 64}}) {
+        auto const graph = graph_of(config, generation(which, cached, sequences));
+        SCOPED_TRACE(std::to_string(cached) + " cached tokens of " + std::to_string(sequences));
+        for (auto const& options : {in_order, PlanOptions{}}) {
+          auto const plan = plan_of_block(graph, options);
+          EXPECT_EQ(kernel_of(plan, "attention"),
+                    "cached_attention_" + std::to_string(graph.attention.head_dim));
+          expect_right(plan);
+        }
+      }
+}
+
+// Sequences of unequal lengths, which are device data: one captured graph serves all steps.
+TEST(LayerPlans, OneGraphGeneratesAtAllLengths) {
+  auto const plan = plan_of_block(graph_of(k_small_llama, generation("fused_attention", 500, 3)));
+  OnGpu block(plan);
+  auto graph = block.executable->capture();
+  ASSERT_TRUE(graph) << to_text(graph.error());
+  for (std::vector<int> const& lengths : {std::vector{500, 1, 64}, {0, 499, 250}, {17, 16, 15}}) {
+    SCOPED_TRACE(testing::PrintToString(lengths));
+    auto const& there = block.buffers.tensors.at("lengths");
+    ASSERT_EQ(cudaMemcpy(there.data, lengths.data(), sizeof(int) * lengths.size(), cudaMemcpyHostToDevice),
+              cudaSuccess);
+    block.buffers.poison(nullptr);
+    ASSERT_TRUE(graph->launch(nullptr));
+    ASSERT_TRUE(block.executable->finish());
+    EXPECT_THAT(block.wrong(), testing::IsEmpty());
+  }
+}
+
+TEST(LayerPlans, FindsAWrongNumberOfACache) {
+  auto const plan = plan_of_block(graph_of(k_small_llama, generation("fused_attention", 500, 3)));
+  OnGpu block(plan);
+  block.launch();
+  ASSERT_THAT(block.wrong(), testing::IsEmpty());
+  // The new token's value of the second sequence's first key head, where the launch has stored it.
+  auto const room = block.buffers.tensors.at("v_cache").rows;
+  block.damage("v_cache", 2 * room + 500, 3);
+  EXPECT_THAT(block.wrong(), testing::ElementsAre(HasSubstr("attention")));
 }
 
 // The library's product, an attention that starts early behind it, and the library's product.

@@ -50,7 +50,7 @@ inline Plan plan_of_block(OperatorGraph const& graph, PlanOptions const& options
 inline Plan library_block(OperatorGraph const& graph) {
   Registry kernels;
   for (auto const& kernel : shipped_kernels().kernels())
-    if (kernel.kind != OperatorKind::gemm || kernel.whole) (void)kernels.add(kernel);
+    if (kernel.kind != OperatorKind::gemm || kernel.library) (void)kernels.add(kernel);
   auto plan = choose_by_simulation(graph, kernels, machine("h200").value());
   if (!plan) throw std::runtime_error(to_text(plan.error()));
   return *plan;

@@ -23,7 +23,7 @@ Expected<Pipeline> tiled(Workload const& workload, std::string const& architectu
   std::vector<TileChoice> choices;
   for (auto const& op : graph.operators) {
     auto const kernel = std::find_if(catalogue.begin(), catalogue.end(),
-                                     [&](KernelEntry const& one) { return computes(one, op, graph.type); });
+                                     [&](KernelEntry const& one) { return computes(one, graph, op); });
     if (kernel == catalogue.end())
       return tl::make_unexpected(Diagnostics{no_kernel_of(catalogue, architecture, op, graph.type)});
     choices.push_back({*kernel, 1});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of kernels for prompts that are asked for one new token behind cached ones.
+// What else there is for one new token behind cached ones.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace tessera::cli {
 
-/// A line that names what generates tokens, where one of the workloads is attention in one kernel with one
-/// new token of each sequence behind cached ones; else empty. `machine` as --machine names it.
+/// Where one of the workloads is attention in one kernel with one new token of each sequence behind cached
+/// ones: a line that names what generates whole tokens, or says that there is no kernel for these heads and
+/// this type. Else empty. `machine` as --machine names it.
 std::string generation_note(std::vector<SizedWorkload> const& workloads, WorkloadOptions const& options,
                             std::string const& machine = "h200");
 

@@ -26,9 +26,20 @@ constexpr char const* k_usual_tokens = "1,16,64,128,256,512,768,1024,1536,2048,4
 constexpr std::int64_t k_longest_tile = 192;
 
 /// Why the binding of attention cannot launch the kernel that there is; empty: it can.
-std::string unbound_attention(OperatorGraph const& graph) {
+std::string unbound_attention(OperatorGraph const& graph, Operator const& op) {
   auto const& a = graph.attention;
-  if (a.cached > 0) return fmt::format("{} cached tokens, whose keys lie apart from the new ones", a.cached);
+  if (a.cached > 0) {
+    if (a.tokens > 1)
+      return fmt::format("{} cached tokens, whose keys lie apart from those of {} new ones", a.cached,
+                         a.tokens);
+    auto const& kernels = shipped_kernels().kernels();
+    bool const fits = std::any_of(kernels.begin(), kernels.end(), [&](KernelEntry const& kernel) {
+      return kernel.of_new_tokens && computes(kernel, graph, op);
+    });
+    return fits ? ""
+                : fmt::format("one new token behind cached ones, {} query heads of {} to a key head, in {}",
+                              a.query_heads / a.kv_heads, a.head_dim, to_text(graph.type));
+  }
   if (a.window > 0 && a.window < a.tokens)
     return fmt::format("a window of {} keys, which a plan does not say", a.window);
   if (a.causal || a.window > 0) return "";
@@ -44,10 +55,10 @@ bool is_part_of_layer(Operator const& op) {
          op.kind == OperatorKind::turn_heads || op.epilogue == Epilogue::residual;
 }
 
-bool can_be_launched(Operator const& op, ElementType type) {
+bool can_be_launched(OperatorGraph const& graph, Operator const& op) {
   auto const& kernels = shipped_kernels().kernels();
   return std::any_of(kernels.begin(), kernels.end(), [&](KernelEntry const& kernel) {
-    return kernel.family != "published" && op.batch == 1 && computes(kernel, op, type);
+    return kernel.family != "published" && op.batch == 1 && computes(kernel, graph, op);
   });
 }
 
@@ -70,7 +81,7 @@ Diagnostics no_kernels(Operator const& op, ElementType type, DocumentKind kind, 
 /// What no plan of this can be launched for: E0906 with the operator and what it has.
 Diagnostics problem_of(OperatorGraph const& graph, Operator const& op, DocumentKind kind,
                        std::string const& name, Wanted wanted) {
-  if (!can_be_launched(op, graph.type)) return no_kernels(op, graph.type, kind, name);
+  if (!can_be_launched(graph, op)) return no_kernels(op, graph.type, kind, name);
   Diagnostics found;
   if (wanted == Wanted::benched && is_part_of_layer(op))
     found = complaint(
@@ -78,10 +89,11 @@ Diagnostics problem_of(OperatorGraph const& graph, Operator const& op, DocumentK
         fmt::format("{} of {} is not measured beside peers: there are none for {}", op.name, name,
                     op.epilogue == Epilogue::residual ? "a product that adds a residual" : to_text(op.kind)),
         "tessera tune measures its plans beside the library's; its products alone: --block mlp");
-  else if (auto const why = unbound_attention(graph); op.kind == OperatorKind::attention && !why.empty())
-    found = complaint("E0906", fmt::format("no plan launches {} of {} with {}", op.name, name, why),
-                      "plan and simulate it; run prompts without a cache and no longer than a window, or "
-                      "call attention_sm90::attention() (docs/attention.md)");
+  else if (auto const why = unbound_attention(graph, op); op.kind == OperatorKind::attention && !why.empty())
+    found =
+        complaint("E0906", fmt::format("no plan launches {} of {} with {}", op.name, name, why),
+                  "plan and simulate it; run prompts without a cache and no longer than a window, one new "
+                  "token of each sequence in bf16, or call attention_sm90::attention() (docs/attention.md)");
   if (kind == DocumentKind::workload && !found.empty()) found.front().where = op.where;
   return found;
 }

@@ -18,7 +18,8 @@ enum class OperatorKind {
   copy,             ///< element-wise, m*n elements
   sum,              ///< of m*n elements: one element
   /// softmax(q * k^T) * v of all heads in one kernel: m = rows of all sequences, n = query heads * head size.
-  /// A tile is some queries of one head: tile_m queries, tile_n the head size, tile_k keys at a time.
+  /// A tile is some queries of one head: tile_m queries, tile_n the head size, tile_k keys at a time. Kernels
+  /// for one new token of each sequence: KernelEntry::of_new_tokens.
   attention,
   /// RMSNorm or LayerNorm of m rows of n fp32 numbers each, as elements. A tile is whole rows; a kernel is
   /// for rows of tile_k to tile_n columns.
@@ -77,6 +78,15 @@ struct KernelEntry {
   bool whole = false;
   /// `whole`: share of the machine's rates that it reaches where the profile has no measurement of it.
   double efficiency = 1;
+  double fixed_ns = 0;  ///< `whole`: what a launch takes beside what bytes and operations do
+  /// Somebody else's: plans of these alone are what a tuner's other plans are measured against.
+  bool library = false;
+  /// Of a product, `whole`: rows that it takes at most, of tile_n columns or a multiple and a depth of tile_k
+  /// or a multiple. 0: it takes all sizes.
+  int most_rows = 0;
+  /// Of attention, `whole`: of one new token of each sequence over those in a cache, up to tile_m query heads
+  /// to a key head. Others are of prompts.
+  bool of_new_tokens = false;
   std::vector<KernelForm> forms;
   Abilities can;
 

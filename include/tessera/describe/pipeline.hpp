@@ -92,7 +92,8 @@ struct Stage {
   /// 0: a grid of blocks. Else the stage is one tile, a launch that spreads itself over the GPU and reaches
   /// this share of the machine's rates.
   double efficiency = 0;
-  Abilities can;  ///< its kernel
+  double fixed_ns = 0;  ///< such a stage takes this beside what its bytes and operations do
+  Abilities can;        ///< its kernel
   /// Tiles of a cluster, above and beside each other; a grid that they do not divide runs blocks that pad.
   int cluster_rows = 1, cluster_columns = 1;
   Resources resources;

@@ -95,8 +95,11 @@ struct TileChoice {
   bool operator==(TileChoice const&) const = default;
 };
 
-/// Is it a kernel for operators of this kind, epilogue, type and, of attention, head size?
-bool computes(KernelEntry const& kernel, Operator const& op, ElementType type);
+/// Is it a kernel for this operator of the graph: its kind, epilogue, type, and sizes where a kernel is for
+/// some alone?
+bool computes(KernelEntry const& kernel, OperatorGraph const& graph, Operator const& op);
+/// Does its attention see one new token of each sequence behind cached ones?
+bool generates(OperatorGraph const& graph);
 
 /// Cuts every operator into tiles: one choice per operator, in order. The result's stages carry grids,
 /// costs, resources and exact dependences. Refuses a choice of the wrong kind or count (E0150), splits or a

@@ -20,8 +20,8 @@ struct TuneCandidate {
   Plan plan;
 };
 
-/// Words for StagePlan::variant of the plan's first launch; may be empty.
-using PlanVariants = std::function<std::vector<std::string>(Plan const&)>;
+/// Words for StagePlan::variant of a launch of the plan; may be empty.
+using PlanVariants = std::function<std::vector<std::string>(Plan const&, int launch)>;
 
 /// What a search came to.
 struct Found {

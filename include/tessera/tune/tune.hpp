@@ -85,6 +85,11 @@ Expected<std::vector<Finalist>> measure(Subject const& subject, std::vector<Tune
 Expected<Tuned> tune(Subject const& subject, std::vector<TuneCandidate> const& candidates,
                      std::vector<double> const& times, GpuStream stream, TuneOptions const& options = {});
 
+/// The plan with those variants of its launches with which it is fastest, tried one launch after the other.
+/// As it is where it cannot run.
+Plan with_fastest_variants(Plan plan, Subject const& subject, GpuStream stream,
+                           TuneOptions const& options = {});
+
 /// Any chain whose tiles are given: search(), and the decision. What its kernels' blocks hold is taken from
 /// the kernels (Launchable::resources). Nothing is taken that is not faster than stream order beyond doubt.
 /// Candidates have their predicted times in their plans, as Finalist::measurement has the measured ones.

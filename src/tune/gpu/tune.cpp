@@ -72,6 +72,23 @@ Expected<CheckedPipeline> as_compiled(CheckedPipeline const& checked, MachinePro
 
 }  // namespace
 
+Plan with_fastest_variants(Plan plan, Subject const& subject, GpuStream stream, TuneOptions const& options) {
+  if (!subject.variants) return plan;
+  Watch watch(subject, stream, options);
+  for (int launch = 0; launch < static_cast<int>(plan.launches.size()); ++launch) {
+    auto& word =
+        plan.stages[static_cast<std::size_t>(plan.launches[static_cast<std::size_t>(launch)].first)].variant;
+    auto best = word;
+    auto least = std::numeric_limits<double>::infinity();
+    for (auto const& one : subject.variants(plan, launch)) {
+      word = one;
+      if (auto const us = watch(plan); us && *us < least) least = *us, best = one;
+    }
+    word = best;
+  }
+  return plan;
+}
+
 Expected<Tuned> tune(CheckedPipeline const& checked, MachineProfile const& machine, Subject const& subject,
                      GpuStream stream, TuneOptions const& options) {
   auto const chain = as_compiled(checked, machine, subject);

@@ -61,9 +61,9 @@ Expected<Pipeline> some_tiling(OperatorGraph const& graph, Registry const& kerne
   auto const here = with_device();
   if (!here) return tl::make_unexpected(here.error());
   std::vector<TileChoice> tiles;
-  for (auto const& op : graph.operators) {
-    auto const all = kernels_for(op, graph.type, kernels, *here);
-    if (all.empty()) return tl::make_unexpected(no_kernel(op, *here));
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    auto const all = kernels_for(graph, i, kernels, *here);
+    if (all.empty()) return tl::make_unexpected(no_kernel(graph.operators[i], *here));
     tiles.push_back(all.front());
   }
   return tile(graph, tiles);
@@ -271,9 +271,9 @@ Subject Workbench::subject(double floor_us) const {
     };
     return result;
   };
-  subject.variants = [self = *this](Plan const& plan) {
+  subject.variants = [self = *this](Plan const& plan, int launch) {
     auto const& s = *self.state_;
-    return variants_of(plan, 0, s.kernels, s.bindings, s.tensors.front(), *s.scratch);
+    return variants_of(plan, launch, s.kernels, s.bindings, s.tensors.front(), *s.scratch);
   };
   return subject;
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
+
+#include <array>
+
+namespace tessera::decode {
+namespace {
+
+constexpr std::array k_head_sizes{64, 96, 128};
+constexpr int k_most_group = 8;  ///< query heads to a key head
+/// Attention by launches alone in results/h200/decode_launches*_ways.json and decode_shares*.json: what it
+/// takes beside its cached bytes at the memory's rate and what the simulator takes for a launch, 2.6 to 3.7
+/// us where up to 8 sequences are cut well, 1 to 2 with more. Blocks wait for queries, for what is cached,
+/// and for each other's sums.
+constexpr double k_fixed_ns = 3000;
+constexpr int k_threads = 256, k_registers = 128, k_shared_bytes = 192 * 1024;
+
+}  // namespace
+
+std::vector<KernelEntry> catalogue() {
+  std::vector<KernelEntry> result;
+  for (int const size : k_head_sizes) {
+    KernelEntry kernel;
+    kernel.name = "cached_attention_" + std::to_string(size);
+    kernel.family = "cached_attention";
+    kernel.architectures = {"sm_90"};
+    kernel.kind = OperatorKind::attention;
+    kernel.whole = kernel.of_new_tokens = true;
+    kernel.tile_m = k_most_group;
+    kernel.tile_n = size;
+    kernel.tile_k = 16;
+    kernel.fixed_ns = k_fixed_ns;
+    KernelForm form;
+    form.types = {ElementType::bf16};
+    form.epilogues = {Epilogue::none};
+    form.resources = {k_threads, k_registers, k_shared_bytes};
+    kernel.forms = {form};
+    // Cached keys are on their way before the launches before it are complete. It waits for all of those.
+    kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.persist = false;
+    kernel.can.bands = kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;
+    result.push_back(std::move(kernel));
+  }
+  return result;
+}
+
+}  // namespace tessera::decode

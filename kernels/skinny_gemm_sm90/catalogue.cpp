@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
+
+#include <array>
+
+#include "sizes.hpp"
+
+namespace tessera::skinny_gemm {
+namespace {
+
+/// Products of Llama-3.2-1B's and LLaMA-65B's layers by launches alone,
+/// results/h200/decode_launches_ways.json and decode_shares_parts.json: what they take beside their weights
+/// at the memory's rate and what the simulator takes for a launch, 0 to 2.7 us with up to 16 rows, 0.8 to 2.8
+/// with 32, 2.3 to 3.7 with 64.
+struct Form {
+  int rows, registers;
+  double fixed_ns;
+};
+constexpr std::array k_forms{Form{16, 56, 600}, Form{32, 64, 1500}, Form{64, 96, 3000}};
+/// Of a block of one warpgroup that multiplies, beside which are the warps that load and those of a norm.
+constexpr int k_threads = 320;
+
+}  // namespace
+
+std::vector<KernelEntry> catalogue() {
+  std::vector<KernelEntry> result;
+  for (auto const& [rows, registers, fixed_ns] : k_forms) {
+    KernelEntry kernel;
+    kernel.name = "skinny_gemm_" + std::to_string(rows);
+    kernel.family = "skinny_gemm";
+    kernel.architectures = {"sm_90"};
+    kernel.kind = OperatorKind::gemm;
+    kernel.whole = true;
+    kernel.most_rows = rows;
+    kernel.tile_n = 8;
+    kernel.tile_k = k_block;
+    kernel.fixed_ns = fixed_ns;
+    KernelForm form;
+    form.types = {ElementType::bf16};
+    form.epilogues = {Epilogue::none, Epilogue::gelu, Epilogue::swiglu, Epilogue::residual};
+    form.resources = {k_threads, registers, 104 * 1024};
+    kernel.forms = {form};
+    // Its weights are on their way before the launches before it are complete. It waits for all of those.
+    kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.persist = false;
+    kernel.can.bands = kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;
+    result.push_back(std::move(kernel));
+  }
+  return result;
+}
+
+}  // namespace tessera::skinny_gemm
