@@ -168,8 +168,10 @@ class BlockBench {
     rows_.push_back(std::move(row));
   }
 
-  std::vector<Plan> ranked(Registry const& kernels, std::vector<Mechanism> mechanisms) const {
+  std::vector<Plan> ranked(Registry const& kernels, std::vector<Mechanism> mechanisms,
+                           bool chained = false) const {
     PlanOptions options;
+    options.chained = chained;
     options.mechanisms = std::move(mechanisms);
     options.keep = k_own_plans;
     auto plans = rank_by_simulation(graph_, kernels, machine_, options);
@@ -207,6 +209,12 @@ class BlockBench {
       add("planned", generates(graph_) ? with_fastest_variants(chosen.front(), subject_, stream_, quickly())
                                        : with_algorithms(chosen.front()));
       add("planned, untuned", chosen.front());
+    }
+    if (generates(graph_)) {
+      // As blocks follow one another in a model.
+      auto const chained = ranked(shipped_kernels(), {}, true);
+      if (!chained.empty())
+        add("planned, chained", with_fastest_variants(chained.front(), subject_, stream_, quickly()));
     }
     for (auto const& mechanisms : {std::vector<Mechanism>{},
                                    {Mechanism::stream_order},

@@ -61,14 +61,18 @@ void read_window(BindRequest const& request, decode::LaunchedAttention& a) {
 }
 
 /// Cached keys are read while the launch before runs: what stored them has to be complete when that one lets
-/// this begin.
+/// this begin. A product of few rows lets the next begin when all before itself is complete; others at once.
 Expected<void> read_start(BindRequest const& request) {
-  auto const& launches = request.plan.launches;
-  if (request.launch != 0 && request.planned().start == LaunchStart::early &&
-      launches.front().start == LaunchStart::early)
+  auto const& plan = request.plan;
+  auto const before = request.stage_index() - 1;
+  auto const* kernel =
+      before < 0 ? nullptr
+                 : request.kernels.find(plan.pipeline.stages[static_cast<std::size_t>(before)].kernel);
+  if (request.planned().start == LaunchStart::early && plan.launches.front().start == LaunchStart::early &&
+      (kernel == nullptr || kernel->family != "skinny_gemm"))
     return refused(request, "a first launch that starts early",
                    "it reads the cache, which the same launch a repetition before may not have stored yet",
-                   "let the plan's first launch start in order");
+                   "let the plan's first launch start in order, or a product of few rows be before it");
   return only_whole_waits(request);
 }
 

@@ -318,9 +318,23 @@ TEST_F(LayerBinding, RefusesOtherCachesAndLengths) {
       outcome("attention"),
       HasSubstr("error E0560: lengths of attention cannot run in kernel cached_attention_64: they are 1 "
                 "x 3 of fp32"));
-  again();
-  plan.launches.front().start = LaunchStart::early;
-  plan.launches[1].start = LaunchStart::early;
+}
+
+// The cache is read while the launch before runs, which must not let this begin before a repetition's has
+// stored.
+TEST_F(LayerBinding, ReadsACacheEarlyBehindWhatWaitsForIt) {
+  auto options = block("fused_attention", 1, 3);
+  options.cached = 100;
+  PlanOptions chained;
+  chained.chained = true;
+  take(plan_of_block(graph_of(k_small_llama, options), chained));
+  ASSERT_EQ(plan.launches.front().start, LaunchStart::early);
+  EXPECT_THAT(outcome("attention"), bound_but_for_a_gpu());
+  plan.pipeline.stages.front().kernel = "gemm_64x128x64_1x1";
+  EXPECT_THAT(outcome("attention"), HasSubstr("a first launch that starts early of attention cannot run"));
+  options.block = "layer";
+  take(plan_of_block(graph_of(k_small_llama, options), chained));
+  ASSERT_EQ(plan.launches.front().start, LaunchStart::early);
   EXPECT_THAT(outcome("attention"), HasSubstr("a first launch that starts early of attention cannot run"));
 }
 

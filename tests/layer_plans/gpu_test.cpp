@@ -163,14 +163,27 @@ TEST(LayerPlans, OneGraphGeneratesAtAllLengths) {
   }
 }
 
+// Block behind block, each of which begins before the one before has ended.
+TEST(LayerPlans, ChainedStepsAreRight) {
+  PlanOptions options;
+  options.chained = true;
+  OnGpu block(plan_of_block(graph_of(k_small_llama, generation("fused_attention", 700, 3)), options));
+  ASSERT_EQ(block.plan.launches.front().start, LaunchStart::early);
+  block.launch();
+  for (int again = 0; again < 100; ++again) ASSERT_TRUE(block.executable->launch(nullptr));
+  ASSERT_TRUE(block.executable->finish());
+  EXPECT_THAT(block.wrong(), testing::IsEmpty());
+}
+
 TEST(LayerPlans, FindsAWrongNumberOfACache) {
-  auto const plan = plan_of_block(graph_of(k_small_llama, generation("fused_attention", 500, 3)));
+  auto const plan = plan_of_block(graph_of(k_small_llama, generation("fused_attention", 5, 3)));
   OnGpu block(plan);
   block.launch();
   ASSERT_THAT(block.wrong(), testing::IsEmpty());
-  // The new token's value of the second sequence's first key head, where the launch has stored it.
+  // The new token's value of the second sequence's first key head, where the launch has stored it. It is one
+  // of six.
   auto const room = block.buffers.tensors.at("v_cache").rows;
-  block.damage("v_cache", 2 * room + 500, 3);
+  block.damage("v_cache", 2 * room + 5, 3);
   EXPECT_THAT(block.wrong(), testing::ElementsAre(HasSubstr("attention")));
 }
 
