@@ -74,6 +74,14 @@ Ways attention_block_ways(double deadline_seconds) {
                       deadline_seconds);
 }
 
+Ways step_ways(double deadline_seconds) {
+  auto options = block("fused_attention", 1);
+  options.sequences = 3, options.cached = 700;
+  PlanOptions chained;
+  chained.chained = true;
+  return ways_of_plan(plan_of_block(graph_of(k_small_llama, options), chained), deadline_seconds);
+}
+
 Ways layer_ways(double deadline_seconds) {
   PlanOptions options;
   options.mechanisms = {Mechanism::stream_order, Mechanism::pdl};

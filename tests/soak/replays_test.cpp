@@ -147,6 +147,11 @@ TEST(Replays, ConvolutionsInLaunchesOfTheirOwn) {
     replay(convolution_ways({1, 4, true, true, edge, channels}, k_deadline_s), Stream());
 }
 TEST(Replays, DecoderRewound) { replay(Workload::decoder); }
+TEST(Replays, DecoderByLaunchesRewound) {
+  Stream const stream;
+  replay(decoder_ways(decode::StepBy::launches, k_deadline_s, stream), stream);
+}
+TEST(Replays, StepOfAnAttentionBlock) { replay(step_ways(k_deadline_s), Stream()); }
 TEST(Replays, AttentionBlockByTiles) { replay(Workload::attention_block); }
 TEST(Replays, LayerInLaunches) { replay(Workload::layer); }
 TEST(Replays, LatticeBoltzmannFromItsStart) { replay(Workload::lattice_boltzmann); }

@@ -147,8 +147,9 @@ Ways sum_ways(double deadline_seconds) {
   return ways;
 }
 
-/// A small decoder reads a prompt of three tokens and three more of its own. Its logits are the output.
-Ways decoder_ways(double deadline_seconds, cudaStream_t stream) {
+}  // namespace
+
+Ways decoder_ways(decode::StepBy steps, double deadline_seconds, cudaStream_t stream) {
   constexpr int k_steps = 6;
   struct Owner {
     decode::reference::Weights weights{decode::reference::small_model(), 3};
@@ -159,6 +160,7 @@ Ways decoder_ways(double deadline_seconds, cudaStream_t stream) {
   decode::Options options;
   options.capacity = 64;
   options.keep_logits = true;
+  options.steps = steps;
   options.deadline_seconds = deadline_seconds;
   auto const decoder = made(decode::Decoder::make(model, owner->on_device.weights, options, stream));
   std::vector<decode::Sequence> const sequences{{{5, 17, 300}, 0}};
@@ -195,8 +197,6 @@ Ways decoder_ways(double deadline_seconds, cudaStream_t stream) {
   return ways;
 }
 
-}  // namespace
-
 Ways ways_of(Workload workload, double deadline_seconds, cudaStream_t stream) {
   switch (workload) {
     case Workload::none: break;
@@ -207,7 +207,7 @@ Ways ways_of(Workload workload, double deadline_seconds, cudaStream_t stream) {
     case Workload::loop_by_words: return loop_ways({1, true}, deadline_seconds);
     case Workload::loop_in_pairs: return loop_ways({16, false, true}, deadline_seconds);
     case Workload::convolution: return convolution_ways({}, deadline_seconds);
-    case Workload::decoder: return decoder_ways(deadline_seconds, stream);
+    case Workload::decoder: return decoder_ways(decode::StepBy::persistent, deadline_seconds, stream);
     case Workload::lattice_boltzmann:
       return lattice_boltzmann_ways(lattice_boltzmann::Variant::chip_tokens, deadline_seconds);
     case Workload::attention_block: return attention_block_ways(deadline_seconds);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kernels/common/mlp_problem.hpp"
+#include "kernels/decode/decoder.hpp"
 #include "kernels/lattice_boltzmann/lattice_boltzmann.hpp"
 #include "soak/case.hpp"
 #include "tessera/plan/plan.hpp"
@@ -61,6 +62,10 @@ struct ConvolutionWays {
   int edge = 14, channels = 256;
 };
 Ways convolution_ways(ConvolutionWays const& how, double deadline_seconds);
+/// A small decoder reads a prompt of three tokens and three more of its own. Its logits are the output.
+Ways decoder_ways(decode::StepBy steps, double deadline_seconds, cudaStream_t stream);
+/// An attention block of one new token of each of three sequences, launches behind launches.
+Ways step_ways(double deadline_seconds);
 /// Products and attention of a prompt of 300 tokens, which start early and wait for tiles.
 Ways attention_block_ways(double deadline_seconds);
 /// A layer behind a prompt of 300 tokens: products by cuBLASLt, norms, attention, all with programmatic edges
