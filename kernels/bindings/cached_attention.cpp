@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
 
 #include "attention_layout.hpp"
 #include "families.hpp"
@@ -32,6 +33,11 @@ Expected<void> read_cache(BindRequest const& request, decode::LaunchedAttention&
           fmt::format("give keys and values {} matrices of bf16 of as many rows, {} columns each",
                       a.batch * a.kv_heads, a.head_size));
   }
+  for (void const* at : {static_cast<void const*>(keys->data), static_cast<void const*>(values->data), a.qkv,
+                         static_cast<void const*>(a.output)})
+    if (reinterpret_cast<std::uintptr_t>(at) % 16 != 0)
+      return refused(request, "operands", "it loads 16 bytes at once, and one of them begins between",
+                     "give tensors that begin at multiples of 16 bytes");
   a.cache.keys = keys->data;
   a.cache.values = values->data;
   a.cache.capacity = static_cast<int>(keys->rows);

@@ -26,6 +26,18 @@ struct Product {
   skinny_gemm::Operands operands;
 };
 
+/// Weights are read before anything is waited for.
+Expected<void> read_weights(BindRequest const& request) {
+  for (auto const& dependence : request.plan.pipeline.dependences)
+    if (dependence.consumer == request.stage_index() && dependence.operand == "b")
+      return refused(
+          request, "operand \"b\"",
+          fmt::format("it is read early, and {} makes it",
+                      request.plan.pipeline.stages[static_cast<std::size_t>(dependence.producer)].name),
+          "let it come from outside, or take another kernel");
+  return {};
+}
+
 Expected<Product> product_of(BindRequest const& request) {
   auto const a = tensor_of(request, 0, "a"), b = tensor_of(request, 0, "b"), d = tensor_of(request, 0, "");
   for (auto const* tensor : {&a, &b, &d}) {
@@ -102,6 +114,7 @@ std::optional<skinny_gemm::Config> first_guess(skinny_gemm::Problem const& probl
 
 Expected<StageKernel> bind_skinny_gemm(BindRequest const& request) {
   if (auto fine = only_whole_waits(request); !fine) return tl::make_unexpected(fine.error());
+  if (auto fine = read_weights(request); !fine) return tl::make_unexpected(fine.error());
   auto const product = product_of(request);
   if (!product) return tl::make_unexpected(product.error());
   auto const& variant = request.stage_plan().variant;

@@ -150,6 +150,11 @@ struct Newest {
     k.norm(a.key_gains, a.norm_epsilon);
     k.turn_to(turns, key), v.round_to(value);
   }
+  /// So are results then.
+  __device__ void make_no_numbers() {
+#pragma unroll
+    for (int i = 0; i < HeadSize / 8; ++i) value[i / 2][i % 2] = 0x7fff7fff;
+  }
   /// One warp: the query heads' lanes have the same, each stores some of it.
   __device__ void store(LayerCache const& cache, long long row, int position) const {
     int const lane = static_cast<int>(threadIdx.x % 32);
@@ -178,7 +183,9 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
   __syncwarp();
   pdl_trigger();
   auto const tile = attention_tile(static_cast<int>(blockIdx.x), a.kv_heads, a.splits);
-  int const position = __ldcg(a.cached + tile.sequence), first = first_seen(position, a.window);
+  int const cached = __ldcg(a.cached + tile.sequence);
+  bool const has_room = Paged || (cached >= 0 && cached < a.cache.capacity);
+  int const position = has_room ? cached : 0, first = first_seen(position, a.window);
   auto const seen = positions_from(first, position + 1, a.splits, tile.split);
   Positions const earlier{seen.begin, min(seen.end, position)};
   bool const sees_newest = seen.begin <= position && position < seen.end;
@@ -201,9 +208,10 @@ __global__ void __launch_bounds__(32 * Make<HeadSize>::warps, Make<HeadSize>::bl
   query.norm(a.query_gains, a.norm_epsilon);
   query.turn_to(turns, state.queries[0]);
   if (sees_newest && (warp == 0 || warp == R::warps - 1)) {
-    Newest<HeadSize> const newest(a, row, a.shifts, tile.head, turns);
+    Newest<HeadSize> newest(a, row, a.shifts, tile.head, turns);
+    if (!has_room) newest.make_no_numbers();
     if (warp == 0) state.begin_with(newest.key, newest.value);
-    if (warp == R::warps - 1)
+    if (warp == R::warps - 1 && has_room)
       if (long long const to = stages.row_to_write(position); to >= 0) newest.store(a.cache, to, position);
   }
 

@@ -41,7 +41,9 @@ struct LaunchedAttention {
   Turn const* turns = nullptr;  ///< [position][head_size / 2]; null: heads are as they are to be
   void* output = nullptr;       ///< [sequence][query head][head_size]
   LayerCache cache;             ///< new keys, turned, and new values are stored to it
-  int const* cached = nullptr;  ///< of each sequence: tokens before the new one, below the cache's capacity
+  /// Of each sequence: tokens before the new one. Where a cache without pages has no room behind them, it is
+  /// neither read nor written, and results of the sequence are no numbers.
+  int const* cached = nullptr;
   /// Of each part and query head: sums of values, [head_size], and behind those of all parts the largest
   /// score and the sum of weights. Not looked at where splits is 1, or in_clusters.
   float* parts = nullptr;

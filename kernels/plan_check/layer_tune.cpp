@@ -13,6 +13,7 @@
 #include "stage_check.hpp"
 #include "tessera/shipped_kernels.hpp"
 #include "tessera/tune/promised.hpp"
+#include "tessera/tune/variants.hpp"
 
 namespace tessera::plan_check {
 namespace {
@@ -89,17 +90,20 @@ Expected<Launchable> launchable_of(Plan const& plan, std::shared_ptr<Sets> const
   return result;
 }
 
-/// Of a step that generates: how products of few rows are cut decides, and no simulation knows it. Of the
-/// library's plan, its algorithms, and of the plan that simulation promises most of.
+/// Of a step that generates: how products are cut decides, and no simulation knows it. The fastest variants
+/// of the library's plan, and of the one that simulation promises most of, are for all.
 void take_fastest_variants(Found& found, Subject const& subject, GpuStream stream,
                            TuneOptions const& options) {
-  bool baseline = false, own = false;
-  for (auto& candidate : found.candidates) {
-    auto& done = candidate.baseline ? baseline : own;
-    if (done) continue;
-    done = true;
-    candidate.plan = with_fastest_variants(std::move(candidate.plan), subject, stream, options);
-    candidate.name = plan_name(candidate.plan);
+  for (bool const baseline : {true, false}) {
+    auto& all = found.candidates;
+    auto const first = std::find_if(all.begin(), all.end(),
+                                    [&](TuneCandidate const& one) { return one.baseline == baseline; });
+    if (first == all.end()) continue;
+    auto const fastest = with_fastest_variants(first->plan, subject, stream, options);
+    for (auto& candidate : all) {
+      take_variants(candidate.plan, fastest);
+      candidate.name = plan_name(candidate.plan);
+    }
   }
 }
 

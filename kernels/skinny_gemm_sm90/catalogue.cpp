@@ -24,6 +24,7 @@ constexpr int k_threads = 320;
 
 std::vector<KernelEntry> catalogue() {
   std::vector<KernelEntry> result;
+  int fewest = 1;
   for (auto const& [rows, registers, fixed_ns] : k_forms) {
     KernelEntry kernel;
     kernel.name = "skinny_gemm_" + std::to_string(rows);
@@ -31,7 +32,8 @@ std::vector<KernelEntry> catalogue() {
     kernel.architectures = {"sm_90"};
     kernel.kind = OperatorKind::gemm;
     kernel.whole = true;
-    kernel.most_rows = rows;
+    kernel.tile_m = fewest, kernel.most_rows = rows;
+    fewest = rows + 1;
     kernel.tile_n = 8;
     kernel.tile_k = k_block;
     kernel.fixed_ns = fixed_ns;

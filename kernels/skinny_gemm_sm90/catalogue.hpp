@@ -8,7 +8,7 @@
 
 namespace tessera::skinny_gemm {
 
-/// A kernel for each number of rows that it is compiled for: "skinny_gemm_16", up to 16 rows.
+/// A kernel for each number of rows that it is compiled for: "skinny_gemm_16", 1 to 16 rows.
 std::vector<KernelEntry> catalogue();
 
 }  // namespace tessera::skinny_gemm

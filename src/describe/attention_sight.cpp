@@ -119,8 +119,8 @@ Diagnostics problems_of_attention(OperatorGraph const& graph, Operator const& op
   bool const one_new = a.tokens == 1 && a.cached > 0;
   if (lengths > (one_new ? 1 : 0))
     report("E0153",
-           fmt::format("{} reads \"{}\", which is for one new token behind cached ones, once", op.name,
-                       k_lengths),
+           fmt::format("{} reads \"{}\" {}: an attention of one new token behind cached ones does, once",
+                       op.name, k_lengths, lengths == 1 ? "in vain" : "several times"),
            "leave it out");
   auto const queries = inputs(ReadPattern::query_heads), keys = inputs(ReadPattern::key_heads),
              values = inputs(ReadPattern::value_heads);
@@ -136,6 +136,15 @@ Diagnostics problems_of_attention(OperatorGraph const& graph, Operator const& op
     if ((input.name == k_offsets || input.name == k_lengths) && !input.producer.empty())
       report("E0153", fmt::format("{} reads \"{}\" from {}, and it comes from outside", op.name, input.name,
                                   input.producer));
+  std::string const* cache = nullptr;
+  for (auto const& input : op.inputs) {
+    if (!is_cache(op, input)) continue;
+    if (cache != nullptr && *cache == input.buffer)
+      report("E0153",
+             fmt::format("{} reads \"{}\" as both its cached keys and values", op.name, input.buffer),
+             "name a buffer for each: new ones are stored there");
+    cache = &input.buffer;
+  }
   for (auto const& input : op.inputs)
     if (is_cache(op, input) && !input.producer.empty())
       report("E0153",

@@ -124,10 +124,19 @@ std::string shape_problem(OperatorGraph const& graph, Operator const& op, ReadPa
   return {};
 }
 
-/// Is the kernel, of the operator's kind, for so few rows, if it is for few?
-bool fits_few_rows(KernelEntry const& kernel, Operator const& op) {
-  return kernel.most_rows == 0 ||
-         (op.m <= kernel.most_rows && op.n % kernel.tile_n == 0 && op.k % kernel.tile_k == 0);
+/// Why a kernel for few rows cannot compute a product; empty: it can, or is for all.
+std::string problem_of_few_rows(KernelEntry const& kernel, Operator const& op) {
+  if (kernel.most_rows == 0 || kernel.kind != op.kind) return {};
+  if (op.m < kernel.tile_m || op.m > kernel.most_rows || op.n % kernel.tile_n != 0 ||
+      op.k % kernel.tile_k != 0)
+    return fmt::format(
+        "is for {} to {} rows, and columns and a depth that are multiples of {} and {}, not {} x "
+        "{} x {}",
+        kernel.tile_m, kernel.most_rows, kernel.tile_n, kernel.tile_k, op.m, op.n, op.k);
+  for (auto const& input : op.inputs)
+    if (input.name == "b" && !input.producer.empty())
+      return fmt::format("reads \"b\" before it waits, and {} makes that", input.producer);
+  return {};
 }
 
 /// Why a kernel for new tokens over a cache cannot compute the graph's attention; empty: it can, or is of
@@ -233,7 +242,8 @@ bool computes(KernelEntry const& kernel, OperatorGraph const& graph, Operator co
   if (kernel.kind != op.kind || find_form(kernel, op.epilogue, graph.type) == nullptr) return false;
   if (op.kind == OperatorKind::attention)
     return kernel.tile_n == op.k && problem_of_new_tokens(kernel, graph).empty();
-  return fits_rows(kernel, op) && fits_few_rows(kernel, op);
+  if (kernel.most_rows > 0 && (op.batch > 1 || is_grouped(op))) return false;
+  return fits_rows(kernel, op) && problem_of_few_rows(kernel, op).empty();
 }
 
 bool generates(OperatorGraph const& graph) {
@@ -375,12 +385,8 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
   else if (op.kind == OperatorKind::attention && kernel.kind == op.kind)
     if (auto const why = problem_of_new_tokens(kernel, graph); !why.empty())
       report("E0151", fmt::format("kernel {} of {} {}", kernel.name, op.name, why));
-  if (kernel.kind == op.kind && !fits_few_rows(kernel, op))
-    report(
-        "E0151",
-        fmt::format("kernel {} of {} is for up to {} rows, and columns and a depth that are multiples of "
-                    "{} and {}, not {} x {} x {}",
-                    kernel.name, op.name, kernel.most_rows, kernel.tile_n, kernel.tile_k, op.m, op.n, op.k));
+  if (auto const why = problem_of_few_rows(kernel, op); !why.empty())
+    report("E0151", fmt::format("kernel {} of {} {}", kernel.name, op.name, why));
   if (is_layer_kind(op.kind) && kernel.kind == op.kind && !fits_rows(kernel, op))
     report("E0151",
            op.kind == OperatorKind::norm

@@ -201,6 +201,7 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
     // what else they take is a guess.
     for (bool const whole : {false, true})
       for (auto const& kernel : catalogue) {
+        if (kernel.most_rows > 0 && !generates(graph)) continue;
         bool const known = !kernel.whole || fitting.empty() || machine.kernels.count(kernel.name) != 0 ||
                            is_beside_attention(graph, op) || is_of_generation(kernel, graph);
         if (kernel.whole == whole && known && can_run(kernel, graph, op, machine)) fitting.push_back(kernel);

@@ -72,6 +72,7 @@ std::vector<TileChoice> kernels_for(OperatorGraph const& graph, std::size_t inde
   std::vector<TileChoice> result;
   for (auto const& kernel : kernels.for_architecture(machine.architecture)) {
     if (kernel.family == "published" || !computes(kernel, graph, op)) continue;
+    if (kernel.most_rows > 0 && !generates(graph)) continue;  // as the planner takes them
     if (kernel.whole || occupancy(machine, find_form(kernel, op.epilogue, graph.type)->resources) > 0)
       result.push_back({kernel, kernel.splits == k_any_splits ? 1 : kernel.splits});
   }

@@ -38,11 +38,16 @@ Expected<Found> promised_plans(OperatorGraph const& graph, Registry const& kerne
   auto library = priced_library_plan(graph, kernels, machine);
   if (!library) return tl::make_unexpected(library.error());
   add(std::move(*library), true);
-  // The planner may prefer a library's products; what ours take is measured beside them.
-  Registry own;
-  for (auto const& kernel : kernels.kernels())
+  // The planner may prefer a library's products, or ours for few rows; what the others take is measured
+  // beside them.
+  Registry own, others;
+  for (auto const& kernel : kernels.kernels()) {
     if (!kernel.library || kernel.kind != OperatorKind::gemm) (void)own.add(kernel);
-  for (auto const* const of : {&kernels, &std::as_const(own)})
+    if (kernel.most_rows == 0) (void)others.add(kernel);
+  }
+  std::vector<Registry const*> all{&kernels, &own};
+  if (generates(graph)) all.push_back(&others);
+  for (auto const* const of : all)
     for (auto const& mechanisms :
          {std::vector<Mechanism>{}, {Mechanism::stream_order}, {Mechanism::stream_order, Mechanism::pdl}}) {
       PlanOptions options;

@@ -55,32 +55,24 @@ TEST_F(LayerBlock, AllLayersOfAModelArePlannedAsOneChain) {
               HasSubstr("gate_up_79"));
 }
 
-// For one new token behind cached ones a plan of launches is not all that generates it.
-TEST_F(LayerBlock, SaysWhatGeneratesTokens) {
+// What can be planned, and no run launches.
+TEST_F(LayerBlock, SaysWhatNoRunLaunches) {
   std::string const sizes = " --sequences 4 --cached 1024 --tp 8";
-  for (auto const* command : {"check llama-65b --dtype bf16 --block layer",
-                              "plan llama-65b --dtype bf16 --block fused_attention"}) {
-    auto const said = run(command + sizes);
-    EXPECT_EQ(said.exit, 0) << said.err;
-    EXPECT_THAT(
-        said.err,
-        testing::EndsWith("note: a decoder runs all layers of a token, with norms and rotations inside of "
-                          "products and attention; what that takes says: tessera run llama-65b --decode "
-                          "--predict" +
-                          sizes + "\n"));
-  }
   EXPECT_THAT(
       run("plan llama-65b --block fused_attention" + sizes).err,
-      testing::EndsWith(
-          "note: these are kernels for prompts, which no run launches: there is none for one new token "
-          "behind cached ones in fp16, with 1 query heads of 128 to a key head; in bf16 (--dtype bf16) there "
-          "are for up to 8 of 64, 96 and 128\n"));
+      testing::EndsWith("note: no run launches attention with one new token behind cached ones in fp16, "
+                        "1 query head of 128 to a key head: there are kernels for bf16, heads of 64, 96 "
+                        "and 128, and up to 8 query heads to a key head\n"));
   EXPECT_THAT(
-      run("plan llama-65b --dtype bf16 --block fused_attention --cached 1024 --tp 8 --machine h100").err,
-      testing::EndsWith("--decode --predict --cached 1024 --tp 8 --machine h100\n"));
+      run("check llama-65b --block layer --tokens 2 --cached 1024").err,
+      testing::StartsWith("note: no run launches attention with 1024 cached tokens, whose keys lie apart "
+                          "from those of 2 new ones: plan and simulate it; run one new token"));
+  EXPECT_THAT(run("plan gpt2 --block fused_attention --tokens 64 --mask all").err,
+              HasSubstr("note: no run launches attention with no mask in 64 tokens"));
   for (auto const* other :
-       {"check llama-65b --block layer --tokens 2 --cached 1024", "check llama-65b --block layer",
-        "check llama-65b --block attention --cached 1024"})
+       {"check llama-65b --dtype bf16 --block layer --cached 1024 --tp 8", "check llama-65b --block layer",
+        "check llama-65b --block attention --cached 1024",
+        "check llama-65b --block fused_attention --tokens 512"})
     EXPECT_EQ(run(other).err, "") << other;
 }
 

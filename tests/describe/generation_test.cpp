@@ -73,6 +73,11 @@ std::vector<TileChoice> choices(char const* product, char const* attention) {
   return {named(product), named(attention), named(product)};
 }
 
+std::string refusal(OperatorGraph const& graph, std::vector<TileChoice> const& with) {
+  auto const made = tile(graph, with);
+  return made ? "accepted" : to_text(made.error());
+}
+
 TEST(Generation, HasKernelsOfItsOwn) {
   EXPECT_TRUE(generates(step(4, 100)));
   EXPECT_THAT(families_for(step(4, 100), 1), ElementsAre("cached_attention_64", "attention_64"));
@@ -97,13 +102,41 @@ TEST(Generation, ProductsAreForFewRows) {
     std::erase_if(names, [](std::string const& name) { return name.rfind("skinny_gemm", 0) != 0; });
     return names;
   };
-  EXPECT_THAT(skinny(1, 512, 512), ElementsAre("skinny_gemm_16", "skinny_gemm_32", "skinny_gemm_64"));
-  EXPECT_THAT(skinny(17, 512, 512, Epilogue::swiglu), ElementsAre("skinny_gemm_32", "skinny_gemm_64"));
+  EXPECT_THAT(skinny(1, 512, 512), ElementsAre("skinny_gemm_16"));
+  EXPECT_THAT(skinny(16, 512, 512), ElementsAre("skinny_gemm_16"));
+  EXPECT_THAT(skinny(17, 512, 512, Epilogue::swiglu), ElementsAre("skinny_gemm_32"));
   EXPECT_THAT(skinny(64, 512, 512, Epilogue::residual), ElementsAre("skinny_gemm_64"));
   EXPECT_THAT(skinny(65, 512, 512), IsEmpty());
   EXPECT_THAT(skinny(1, 508, 512), IsEmpty());
   EXPECT_THAT(skinny(1, 512, 500), IsEmpty());
   EXPECT_THAT(skinny(1, 512, 512, Epilogue::geglu), IsEmpty());
+}
+
+// Weights are read before anything is waited for: what another operator makes is none. Nor are batches and
+// groups.
+TEST(Generation, ProductsHaveWeightsFromOutside) {
+  auto const has = [](OperatorGraph const& graph, std::size_t index) {
+    auto const names = families_for(graph, index);
+    return std::find(names.begin(), names.end(), "skinny_gemm_16") != names.end();
+  };
+  auto graph = step(4, 100);
+  EXPECT_TRUE(has(graph, 2));
+  auto merge = graph.operators[2];
+  merge.name = "merge";
+  graph.operators.insert(graph.operators.begin() + 2, merge);
+  graph.operators[3].inputs[1] = {"b", "merge", "merge", ReadPattern::rows};
+  EXPECT_TRUE(has(graph, 2));
+  EXPECT_FALSE(has(graph, 3));
+  auto with = choices("skinny_gemm_16", "cached_attention_64");
+  with.push_back(with.back());
+  EXPECT_THAT(refusal(graph, with),
+              HasSubstr("kernel skinny_gemm_16 of output reads \"b\" before it waits, and merge makes that"));
+  graph = step(4, 100);
+  graph.operators[2].batch = 2;
+  EXPECT_FALSE(has(graph, 2));
+  graph = step(4, 100);
+  graph.operators[2].groups = {2, 2};
+  EXPECT_FALSE(has(graph, 2));
 }
 
 // Bytes by hand: 4 sequences, 8 query and 2 key heads of 64, 100 cached tokens; 2 bytes an element.
@@ -162,11 +195,6 @@ TEST(Generation, ReadsTheTilesThatItsHeadsAreIn) {
               ElementsAre(ElementsAre(0, 4, 0, 1), ElementsAre(4, 5, 0, 1), ElementsAre(5, 6, 0, 1)));
 }
 
-std::string refusal(OperatorGraph const& graph, std::vector<TileChoice> const& with) {
-  auto const made = tile(graph, with);
-  return made ? "accepted" : to_text(made.error());
-}
-
 TEST(Generation, RefusesWhatItsKernelsCannot) {
   EXPECT_EQ(refusal(step(4, 100), choices("skinny_gemm_16", "cached_attention_64")), "accepted");
   auto graph = step(4, 100);
@@ -177,7 +205,7 @@ TEST(Generation, RefusesWhatItsKernelsCannot) {
                         "ones, not 2 behind 100"));
   EXPECT_THAT(
       refusal(step(17, 100), choices("skinny_gemm_16", "cached_attention_64")),
-      HasSubstr("E0151: kernel skinny_gemm_16 of qkv is for up to 16 rows, and columns and a depth that "
+      HasSubstr("E0151: kernel skinny_gemm_16 of qkv is for 1 to 16 rows, and columns and a depth that "
                 "are multiples of 8 and 64, not 17 x 768 x 512"));
   AttentionShape many;
   many.query_heads = 18, many.kv_heads = 2, many.head_dim = 64;
@@ -192,11 +220,14 @@ TEST(Generation, RefusesLengthsOfPrompts) {
   auto const with = choices("gemm_64x128x64_1x1", "attention_64");
   auto graph = step(4, 100);
   graph.attention.tokens = 2, graph.attention.sequences = 2;
-  EXPECT_THAT(refusal(graph, with),
-              HasSubstr("E0153: attention reads \"lengths\", which is for one new token behind cached ones"));
+  EXPECT_THAT(
+      refusal(graph, with),
+      HasSubstr(
+          "E0153: attention reads \"lengths\" in vain: an attention of one new token behind cached ones "
+          "does, once"));
   graph = step(4, 100);
   graph.operators[1].inputs.push_back(graph.operators[1].inputs.back());
-  EXPECT_THAT(refusal(graph, with), HasSubstr("E0153: attention reads \"lengths\""));
+  EXPECT_THAT(refusal(graph, with), HasSubstr("E0153: attention reads \"lengths\" several times"));
   graph = step(4, 100);
   auto& lengths = graph.operators[1].inputs.back();
   lengths.producer = lengths.buffer = "qkv";
@@ -204,6 +235,9 @@ TEST(Generation, RefusesLengthsOfPrompts) {
   graph = step(4, 100);
   graph.operators[1].inputs.pop_back();  // all are as long as the cache has room for
   EXPECT_EQ(refusal(graph, with), "accepted");
+  graph.operators[1].inputs[4].buffer = "k_cache";
+  EXPECT_THAT(refusal(graph, with),
+              HasSubstr("E0153: attention reads \"k_cache\" as both its cached keys and values"));
 }
 
 }  // namespace

@@ -320,6 +320,29 @@ TEST_F(LayerBinding, RefusesOtherCachesAndLengths) {
                 "x 3 of fp32"));
 }
 
+TEST_F(LayerBinding, RefusesOddAddresses) {
+  auto options = block("fused_attention", 1, 3);
+  options.cached = 100;
+  for (char const* buffer : {"k_cache", "v_cache", "attention"}) {
+    take(k_small_llama, options);
+    auto& tensor = fake->tensors[buffer];
+    tensor.data = static_cast<char*>(tensor.data) + 2;
+    EXPECT_THAT(outcome("attention"), HasSubstr("give tensors that begin at multiples of 16 bytes"))
+        << buffer;
+  }
+}
+
+TEST_F(LayerBinding, RefusesWeightsThatThePlanMakes) {
+  auto options = block("fused_attention", 1, 3);
+  options.cached = 100;
+  take(k_small_llama, options);
+  for (auto& dependence : plan.pipeline.dependences)
+    if (dependence.consumer == find_stage(plan.pipeline, "output")) dependence.operand = "b";
+  EXPECT_THAT(outcome("output"),
+              HasSubstr("operand \"b\" of output cannot run in kernel skinny_gemm_16: it is "
+                        "read early, and attention makes it"));
+}
+
 // The cache is read while the launch before runs, which must not let this begin before a repetition's has
 // stored.
 TEST_F(LayerBinding, ReadsACacheEarlyBehindWhatWaitsForIt) {

@@ -163,6 +163,40 @@ TEST(LayerPlans, OneGraphGeneratesAtAllLengths) {
   }
 }
 
+// Of a sequence without room nothing is read or stored, and its results are no numbers.
+TEST(LayerPlans, LengthsBeyondTheCacheAreSeen) {
+  for (int const cached : {20, 900}) {
+    OnGpu block(plan_of_block(graph_of(k_small_llama, generation("fused_attention", cached, 3))));
+    auto const& keys = block.buffers.tensors.at("k_cache");
+    auto const& results = block.buffers.tensors.at("attention");
+    std::vector<int> const lengths{cached + 1, -1, 5};
+    auto const copied = [](Tensor const& from) {
+      std::vector<unsigned short> to(elements(from));
+      EXPECT_EQ(cudaMemcpy(to.data(), from.data, bytes(from), cudaMemcpyDeviceToHost), cudaSuccess);
+      return to;
+    };
+    ASSERT_EQ(
+        cudaMemcpy(block.buffers.tensors.at("lengths").data, lengths.data(), 12, cudaMemcpyHostToDevice),
+        cudaSuccess);
+    auto const before = copied(keys);
+    block.launch();
+    auto const after = copied(keys), out = copied(results);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      bool const is_number = (out[i] & 0x7f80) != 0x7f80;
+      ASSERT_EQ(is_number, i / static_cast<std::size_t>(results.columns) == 2) << cached << ", " << i;
+    }
+    // Two key heads of the third sequence, a row of 64 each.
+    int changed = 0;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (before[i] == after[i]) continue;
+      auto const row = i / 64, matrix = row / static_cast<std::size_t>(keys.rows);
+      ASSERT_TRUE(matrix >= 4 && row % static_cast<std::size_t>(keys.rows) == 5) << cached << ", " << i;
+      ++changed;
+    }
+    EXPECT_GT(changed, 100);
+  }
+}
+
 // Block behind block, each of which begins before the one before has ended.
 TEST(LayerPlans, ChainedStepsAreRight) {
   PlanOptions options;

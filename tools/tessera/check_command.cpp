@@ -5,9 +5,9 @@
 
 #include "check_workload.hpp"
 #include "commands.hpp"
-#include "generation_note.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/report/report.hpp"
+#include "unlaunched.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -41,7 +41,7 @@ int run(Session const& session, CheckArguments const& arguments) {
   }
   session.print(session.json ? several_json("tessera.checks/1", "checks", found)
                              : fmt::format("{}", fmt::join(found, "\n")));
-  if (auto const note = generation_note(*workloads, arguments.workload); !note.empty()) session.say(note);
+  if (auto const note = unlaunched_note(*workloads); !note.empty()) session.say(note);
   return k_ok;
 }
 

@@ -16,39 +16,12 @@
 #include "kernels/unfused_attention/unfused_plan.hpp"
 #include "odd_sizes.hpp"
 #include "tessera/shipped_kernels.hpp"
+#include "unlaunched.hpp"
 
 namespace tessera::cli {
 namespace {
 
 constexpr char const* k_usual_tokens = "1,16,64,128,256,512,768,1024,1536,2048,4096";
-
-/// The most queries that a tile of attention has.
-constexpr std::int64_t k_longest_tile = 192;
-
-/// Why the binding of attention cannot launch the kernel that there is; empty: it can.
-std::string unbound_attention(OperatorGraph const& graph, Operator const& op) {
-  auto const& a = graph.attention;
-  if (a.cached > 0) {
-    if (a.tokens > 1)
-      return fmt::format("{} cached tokens, whose keys lie apart from those of {} new ones", a.cached,
-                         a.tokens);
-    auto const& kernels = shipped_kernels().kernels();
-    bool const fits = std::any_of(kernels.begin(), kernels.end(), [&](KernelEntry const& kernel) {
-      return kernel.of_new_tokens && computes(kernel, graph, op);
-    });
-    return fits ? ""
-                : fmt::format("one new token behind cached ones, {} query heads of {} to a key head, in {}",
-                              a.query_heads / a.kv_heads, a.head_dim, to_text(graph.type));
-  }
-  if (a.window > 0 && a.window < a.tokens)
-    return fmt::format("a window of {} keys, which a plan does not say", a.window);
-  if (a.causal || a.window > 0) return "";
-  // A plan says how many keys an average tile sees, and no more of its mask.
-  if (a.sequences > 1) return "no mask in several sequences, which a plan does not say";
-  return a.tokens > k_longest_tile
-             ? ""
-             : fmt::format("no mask in {} tokens, of which a tile sees as many behind one", a.tokens);
-}
 
 bool is_part_of_layer(Operator const& op) {
   return op.kind == OperatorKind::attention || op.kind == OperatorKind::norm ||
@@ -89,11 +62,10 @@ Diagnostics problem_of(OperatorGraph const& graph, Operator const& op, DocumentK
         fmt::format("{} of {} is not measured beside peers: there are none for {}", op.name, name,
                     op.epilogue == Epilogue::residual ? "a product that adds a residual" : to_text(op.kind)),
         "tessera tune measures its plans beside the library's; its products alone: --block mlp");
-  else if (auto const why = unbound_attention(graph, op); op.kind == OperatorKind::attention && !why.empty())
-    found =
-        complaint("E0906", fmt::format("no plan launches {} of {} with {}", op.name, name, why),
-                  "plan and simulate it; run prompts without a cache and no longer than a window, one new "
-                  "token of each sequence in bf16, or call attention_sm90::attention() (docs/attention.md)");
+  else if (op.kind == OperatorKind::attention)
+    if (auto const why = unlaunched(graph, op))
+      found = complaint("E0906", fmt::format("no plan launches {} of {} with {}", op.name, name, why->what),
+                        why->way_out);
   if (kind == DocumentKind::workload && !found.empty()) found.front().where = op.where;
   return found;
 }

@@ -7,7 +7,6 @@
 
 #include "commands.hpp"
 #include "files.hpp"
-#include "generation_note.hpp"
 #include "odd_sizes.hpp"
 #include "plan_workload.hpp"
 #include "tessera/check/check.hpp"
@@ -16,6 +15,7 @@
 #include "tessera/report/report.hpp"
 #include "tessera/simulate/simulate.hpp"
 #include "timeline_outputs.hpp"
+#include "unlaunched.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -227,8 +227,7 @@ int run(Session const& session, PlanArguments const& arguments) {
     session.print(plans.size() == 1
                       ? explain(plans.front(), arguments.alternatives) + clock_line(plans.front(), *machine)
                       : explain_table(plans) + clock_line_of_table(*machine));
-  if (auto const note = generation_note(*workloads, arguments.workload, arguments.machine); !note.empty())
-    session.say(note);
+  if (auto const note = unlaunched_note(*workloads); !note.empty()) session.say(note);
   if (machine->provisional && !session.json)
     session.say(fmt::format("note: the profile {} is provisional (tessera machines {} shows its sources)",
                             machine->name, machine->name));

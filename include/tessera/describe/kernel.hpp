@@ -81,8 +81,9 @@ struct KernelEntry {
   double fixed_ns = 0;  ///< `whole`: what a launch takes beside what bytes and operations do
   /// Somebody else's: plans of these alone are what a tuner's other plans are measured against.
   bool library = false;
-  /// Of a product, `whole`: rows that it takes at most, of tile_n columns or a multiple and a depth of tile_k
-  /// or a multiple. 0: it takes all sizes.
+  /// Of a product, `whole`: rows that it takes at most, tile_m at least, of tile_n columns or a multiple and
+  /// a depth of tile_k or a multiple. Its right-hand matrix comes from outside, and is read before it waits.
+  /// 0: it takes all sizes.
   int most_rows = 0;
   /// Of attention, `whole`: of one new token of each sequence over those in a cache, up to tile_m query heads
   /// to a key head. Others are of prompts.

@@ -85,8 +85,7 @@ Expected<std::vector<Finalist>> measure(Subject const& subject, std::vector<Tune
 Expected<Tuned> tune(Subject const& subject, std::vector<TuneCandidate> const& candidates,
                      std::vector<double> const& times, GpuStream stream, TuneOptions const& options = {});
 
-/// The plan with those variants of its launches with which it is fastest, tried one launch after the other.
-/// As it is where it cannot run.
+/// By this machine's GPU (tune/variants.hpp). As it is where the subject knows no variants.
 Plan with_fastest_variants(Plan plan, Subject const& subject, GpuStream stream,
                            TuneOptions const& options = {});
 

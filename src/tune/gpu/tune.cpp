@@ -5,6 +5,7 @@
 
 #include "tessera/plan/build.hpp"
 #include "tessera/tune/tune.hpp"
+#include "tessera/tune/variants.hpp"
 #include "tune/gpu/samples.hpp"
 
 namespace tessera {
@@ -75,18 +76,7 @@ Expected<CheckedPipeline> as_compiled(CheckedPipeline const& checked, MachinePro
 Plan with_fastest_variants(Plan plan, Subject const& subject, GpuStream stream, TuneOptions const& options) {
   if (!subject.variants) return plan;
   Watch watch(subject, stream, options);
-  for (int launch = 0; launch < static_cast<int>(plan.launches.size()); ++launch) {
-    auto& word =
-        plan.stages[static_cast<std::size_t>(plan.launches[static_cast<std::size_t>(launch)].first)].variant;
-    auto best = word;
-    auto least = std::numeric_limits<double>::infinity();
-    for (auto const& one : subject.variants(plan, launch)) {
-      word = one;
-      if (auto const us = watch(plan); us && *us < least) least = *us, best = one;
-    }
-    word = best;
-  }
-  return plan;
+  return with_fastest_variants(std::move(plan), subject.variants, std::ref(watch));
 }
 
 Expected<Tuned> tune(CheckedPipeline const& checked, MachineProfile const& machine, Subject const& subject,
