@@ -31,11 +31,23 @@ struct Launches {
     double const split = few ? std::min(costs.depth_us * (depth - k_first) / 1024, costs.most_depth_us) : 0;
     return costs.product_us + split + bytes_of(columns, depth, to) / (costs.product_bandwidth * bytes_per_us);
   }
-  /// And by our kernel for few rows.
-  double ours(double columns, double depth, double to) const {
+  /// And by our kernel for few rows: the memory is busy, or each SM with its weights and rows of the input.
+  double ours(int columns, int depth, double to) const {
     return costs.ours_us + costs.ours_us_per_row * batch + (to == k_added ? costs.ours_added_us : 0) +
            (model.gelu ? costs.ours_gpt_us : 0) +
-           bytes_of(columns, depth, to) / (costs.ours_bandwidth * bytes_per_us);
+           std::max(bytes_of(columns, depth, to) / (costs.ours_bandwidth * bytes_per_us),
+                    bytes_of_sm(columns, depth) / costs.ours_sm_bytes_per_us);
+  }
+  /// That the busiest SM loads, by the cut with which these are fewest.
+  double bytes_of_sm(int columns, int depth) const {
+    skinny_gemm::Problem const product{batch, columns, depth};
+    double least = 0;
+    for (auto const& cut : skinny_gemm::configs(product, machine.sms)) {
+      int const waves = (skinny_gemm::blocks_of(product, cut) + machine.sms - 1) / machine.sms;
+      double const bytes = waves * (cut.columns + batch) * (2.0 * depth / cut.split);
+      if (least == 0 || bytes < least) least = bytes;
+    }
+    return least;
   }
   double bytes_of(double columns, double depth, double to) const {
     return 2 * columns * depth + batch * (2 * depth + to * columns);
