@@ -68,9 +68,11 @@ void write_summary(Writer& out, Plan const& plan) {
   write_launches(out, plan);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     auto const& stage = plan.pipeline.stages[s];
+    auto const blocks = stage.efficiency > 0 ? std::string("a launch that cuts its own grid")
+                                             : fmt::format("{}, {} blocks of {} threads", grid_text(stage),
+                                                           stage.blocks(), stage.resources.threads);
     out.field(s == 0 ? "stages" : "",
-              fmt::format("{}. {}: {}, {} blocks of {} threads; {}", s + 1, stage.name, grid_text(stage),
-                          stage.blocks(), stage.resources.threads, switches(plan, static_cast<int>(s))));
+              fmt::format("{}. {}: {}; {}", s + 1, stage.name, blocks, switches(plan, static_cast<int>(s))));
   }
 }
 

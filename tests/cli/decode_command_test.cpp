@@ -304,7 +304,8 @@ TEST_F(Decode, GPT2sWeights) {
       "[64, 192] of F32\n"
       "   hint: see that the weights are those of this config.json\n");
   EXPECT_EQ(said_of(tensors(""), "16"),
-            "error E0566: room for 17 tokens of a sequence\n   hint: ask for 1 to 16\n");
+            "error E0566: a prompt of 1 and 16 new tokens, and m takes sequences of 16\n   hint: ask for "
+            "--new-tokens 15 at most\n");
 }
 
 TEST_F(Decode, MoreTokensThanTheModelWasMadeForAreAWarning) {

@@ -89,5 +89,14 @@ TEST_F(LayerBlock, GoesThroughEveryCommand) {
   EXPECT_THAT(read_text(folder / "plan.cuh"), HasSubstr("tessera/sync.cuh"));
 }
 
+// Its stages are one tile each for the plan, and many blocks for the GPU.
+TEST_F(LayerBlock, OfAStepSaysWhoCutsTheGrid) {
+  good("plan llama-3-8b --block layer --tokens 1 --cached 100 --machine h200 -o plan.json");
+  auto const header = good("generate plan.json").out;
+  for (auto const* stage : {"2. qkv", "4. attention", "8. down"})
+    EXPECT_THAT(header, HasSubstr(std::string(stage) + ": a launch that cuts its own grid;"));
+  EXPECT_THAT(header, HasSubstr("1. attention_norm: 1 x 1 tiles, 1 blocks of 256 threads;"));
+}
+
 }  // namespace
 }  // namespace tessera

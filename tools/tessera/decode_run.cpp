@@ -142,6 +142,13 @@ Expected<Sizes> sizes_of(DecodeArguments const& a, decode::Model const& model,
                              sizes.new_tokens, capacity),
                  fmt::format("--capacity {} holds them; or ask for fewer --new-tokens", needed));
   auto const most = static_cast<int>(decode::most_capacity(model));
+  if (!a.capacity && needed > most)
+    return wrong("E0566",
+                 fmt::format("a prompt of {} and {} new tokens, and {} takes sequences of {}", longest,
+                             sizes.new_tokens, model.name, most),
+                 static_cast<long long>(longest) < most
+                     ? fmt::format("ask for --new-tokens {} at most", most - static_cast<long long>(longest))
+                     : fmt::format("give prompts of fewer than {} tokens", most));
   constexpr long long longest_int = std::numeric_limits<int>::max();
   if (auto ok = decode::check_sequences(static_cast<int>(std::min<std::size_t>(prompts.size(), 1 << 20)),
                                         static_cast<int>(std::min(capacity, longest_int)), most);
