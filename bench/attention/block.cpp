@@ -121,15 +121,10 @@ class BlockBench {
  private:
   /// The library's plan with the algorithms with which the block is fastest.
   void find_algorithms() {
-    library_ = with_fastest_variants(std::move(library_), subject_, stream_, quickly());
+    library_ = with_fastest_variants(std::move(library_), subject_, stream_);
     for (std::size_t s = 0; s < library_.stages.size(); ++s)
       if (is_library(library_.pipeline.stages[s]))
         algorithms_[library_.pipeline.stages[s].name] = library_.stages[s].variant;
-  }
-  static TuneOptions quickly() {
-    TuneOptions options;
-    options.quick = true;
-    return options;
   }
 
   static std::function<cudaError_t(cudaStream_t, int)> work_of(Launchable const& ready) {
@@ -206,7 +201,7 @@ class BlockBench {
     for (auto const& plan : ranked(libraries, {})) add("library, early", with_algorithms(plan));
     auto const chosen = ranked(shipped_kernels(), {});
     if (!chosen.empty()) {
-      add("planned", generates(graph_) ? with_fastest_variants(chosen.front(), subject_, stream_, quickly())
+      add("planned", generates(graph_) ? with_fastest_variants(chosen.front(), subject_, stream_)
                                        : with_algorithms(chosen.front()));
       add("planned, untuned", chosen.front());
     }
@@ -214,7 +209,7 @@ class BlockBench {
       // As blocks follow one another in a model.
       auto const chained = ranked(shipped_kernels(), {}, true);
       if (!chained.empty())
-        add("planned, chained", with_fastest_variants(chained.front(), subject_, stream_, quickly()));
+        add("planned, chained", with_fastest_variants(chained.front(), subject_, stream_));
     }
     for (auto const& mechanisms : {std::vector<Mechanism>{},
                                    {Mechanism::stream_order},
