@@ -150,7 +150,7 @@ struct Newest {
     k.norm(a.key_gains, a.norm_epsilon);
     k.turn_to(turns, key), v.round_to(value);
   }
-  /// So are results then.
+  /// A value of no numbers, which makes all results of its sequence so.
   __device__ void make_no_numbers() {
 #pragma unroll
     for (int i = 0; i < HeadSize / 8; ++i) value[i / 2][i % 2] = 0x7fff7fff;
