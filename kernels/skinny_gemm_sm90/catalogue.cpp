@@ -8,15 +8,16 @@
 namespace tessera::skinny_gemm {
 namespace {
 
-/// Products of Llama-3.2-1B's and LLaMA-65B's layers by launches alone,
-/// results/h200/decode_launches_ways.json and decode_shares_parts.json: what they take beside their weights
-/// at the memory's rate and what the simulator takes for a launch, 0 to 2.7 us with up to 16 rows, 0.8 to 2.8
-/// with 32, 2.3 to 3.7 with 64.
+/// Of 32 and 64 rows products of Llama-3.2-1B's and LLaMA-65B's layers by launches alone
+/// (results/h200/decode_launches_ways.json, decode_shares_parts.json): what they take beside their weights at
+/// the memory's rate and what the simulator takes for a launch, 0.8 to 2.8 us and 2.3 to 3.7 us. Of up to 16
+/// rows the blocks of results/h200/attention_block_generation.json, chained and not: with 600 ns all 16 were
+/// predicted 1 to 7 % too long, since weights are read by 128 bytes.
 struct Form {
   int rows, registers;
   double fixed_ns;
 };
-constexpr std::array k_forms{Form{16, 56, 600}, Form{32, 64, 1500}, Form{64, 96, 3000}};
+constexpr std::array k_forms{Form{16, 56, 200}, Form{32, 64, 1500}, Form{64, 96, 3000}};
 /// Of a block of one warpgroup that multiplies, beside which are the warps that load and those of a norm.
 constexpr int k_threads = 320;
 

@@ -70,8 +70,8 @@ TEST(PredictedSteps, InStreamOrderAreTooLong) {
         auto const plan = plan_of_block(step_of(model["model"], size["cached"], size["sequences"]), in_order);
         double const off = plan.predicted_us / row["us"].get<double>() - 1;
         std::printf("%s, %d sequences: %+.1f %%\n", name.c_str(), size["sequences"].get<int>(), 100 * off);
-        EXPECT_GT(off, 0.04);
-        EXPECT_LT(off, 0.14);
+        EXPECT_GT(off, 0.02);
+        EXPECT_LT(off, 0.13);
         ++found;
       }
   EXPECT_EQ(found, 8);
