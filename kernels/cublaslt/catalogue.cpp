@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
 
+#include "kernels/common/whole_launch.hpp"
+
 namespace tessera::cublaslt {
 
 std::vector<KernelEntry> catalogue() {
@@ -26,9 +28,8 @@ std::vector<KernelEntry> catalogue() {
   form.epilogues = {Epilogue::residual};
   form.rounds_sums = false;
   kernel.forms.push_back(form);
-  kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.start_early = kernel.can.persist =
-      false;
-  kernel.can.bands = kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;
+  kernel.can = kernels::whole_launch();
+  kernel.can.start_early = false;
   return {kernel};
 }
 

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "kernels/common/whole_launch.hpp"
+
 namespace tessera::decode {
 namespace {
 
@@ -37,8 +39,7 @@ std::vector<KernelEntry> catalogue() {
     form.resources = {k_threads, k_registers, k_shared_bytes};
     kernel.forms = {form};
     // Cached keys are on their way before the launches before it are complete. It waits for all of those.
-    kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.persist = false;
-    kernel.can.bands = kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;
+    kernel.can = kernels::whole_launch();
     result.push_back(std::move(kernel));
   }
   return result;

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "kernels/common/whole_launch.hpp"
+
 namespace tessera::norm_rope {
 namespace {
 
@@ -34,8 +36,7 @@ KernelEntry entry(OperatorKind kind, std::string name, Resources const& resource
   form.pipeline_stages = 1;
   form.resources = resources;
   kernel.forms = {form};
-  kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.persist = false;
-  kernel.can.bands = kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;
+  kernel.can = kernels::whole_launch();
   return kernel;
 }
 

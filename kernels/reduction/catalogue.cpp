@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
 
+#include "kernels/common/whole_launch.hpp"
+
 namespace tessera::reduction {
 
 std::vector<KernelEntry> catalogue() {
@@ -17,8 +19,7 @@ std::vector<KernelEntry> catalogue() {
   form.epilogues = {Epilogue::none};
   kernel.forms = {form};
   // It may be launched early, and then waits for the kernels before it as a whole.
-  kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.persist = false;
-  kernel.can.bands = kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;
+  kernel.can = kernels::whole_launch();
   return {kernel};
 }
 

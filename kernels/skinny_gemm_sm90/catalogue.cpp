@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "kernels/common/whole_launch.hpp"
 #include "sizes.hpp"
 
 namespace tessera::skinny_gemm {
@@ -44,8 +45,7 @@ std::vector<KernelEntry> catalogue() {
     form.resources = {k_threads, registers, 104 * 1024};
     kernel.forms = {form};
     // Its weights are on their way before the launches before it are complete. It waits for all of those.
-    kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.persist = false;
-    kernel.can.bands = kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;
+    kernel.can = kernels::whole_launch();
     result.push_back(std::move(kernel));
   }
   return result;
