@@ -222,6 +222,7 @@ TEST(StepWays, PredictionsDecideWhereTheyMay) {
   EXPECT_EQ(way(4, "h200"), StepBy::launches);
   EXPECT_EQ(way(2, "h200"), StepBy::launches);
   EXPECT_EQ(way(1, "h200"), StepBy::fastest);
+  EXPECT_EQ(predicted_steps(StepBy::fastest, model, 1, 128, profile("h200")), StepBy::launches);
   EXPECT_EQ(way(16, "h200"), StepBy::launches) << "asked again";
   EXPECT_EQ(way(16, "h200", StepBy::persistent), StepBy::persistent);
   EXPECT_EQ(way(k_least_launched, "h200"), StepBy::fastest) << "its number says launches";

@@ -30,7 +30,7 @@ double measured_us(nlohmann::json const& size, std::string const& name) {
   return std::nan("");
 }
 
-// Fitted to these: the fixed time of attention over a cache. Not fitted: all else, products' among it.
+// Fitted to these: the fixed times of attention over a cache and of products of up to 16 rows.
 TEST(PredictedSteps, AreWithinEightPercent) {
   std::ifstream file(TESSERA_SOURCE_DIR "/results/h200/attention_block_generation.json");
   ASSERT_TRUE(file);
