@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bench/mlp/peers.hpp"
+#include "kernels/common/whole_launch.hpp"
 #include "kernels/swiglu/swiglu.hpp"
 #include "tessera/run/device.hpp"
 
@@ -28,8 +29,7 @@ KernelEntry entry(std::string name, bool early) {
   form.epilogues = {Epilogue::swiglu};
   form.rounds_sums = true;
   kernel.forms.push_back(form);
-  kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.persist = kernel.can.bands = false;
-  kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;
+  kernel.can = kernels::whole_launch();
   kernel.can.start_early = early;
   return kernel;
 }

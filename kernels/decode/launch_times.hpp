@@ -17,8 +17,8 @@ namespace tessera::decode {
 /// and `between_us` and attention to *_ways.json and *_parts.json, with GPT-2 and shares of eight among
 /// them); products by cuBLASLt to those of kernels before, on an H200 and an H100; `ours_sm_bytes_per_us` to
 /// 64 sequences of Llama-3.2-1B, Llama-3-8B and Llama-3-70B's share of eight; `ours_bandwidth` and
-/// `ours_head_bandwidth` to one sequence of both Llamas since weights are read by 128 bytes
-/// (decode_launches_l2.json, decode_launches_8b_l2.json), 0.97 and 0.91 before.
+/// `ours_head_bandwidth` to one sequence of Llama-3.2-1B and Llama-3-8B on H200s (decode_launches_l2.json,
+/// decode_launches_8b_l2.json). On an H100 our products have not been measured.
 struct LaunchCosts {
   double product_us = 3.0;          ///< a product by cuBLASLt begins and ends
   double product_bandwidth = 0.97;  ///< of the memory's, that it comes to
@@ -27,7 +27,7 @@ struct LaunchCosts {
   double depth_us = 0.45, most_depth_us = 3.2;
   double ours_us = 1.3;  ///< the same of our kernel for few rows, whose weights are on their way before
   double ours_us_per_row = 0.025;
-  double ours_bandwidth = 1.01;
+  double ours_bandwidth = 1.01;        ///< of the profile's, which one stream of reads was measured to have
   double ours_sm_bytes_per_us = 50e3;  ///< that an SM loads, of weights and of the input
   double ours_added_us = 1.25;         ///< more where it reads what it adds to, and leaves a norm
   double ours_gpt_us = 0.25;           ///< more in models with biases throughout and GELU

@@ -18,7 +18,6 @@ std::vector<KernelEntry> catalogue() {
   form.types = {ElementType::fp32, ElementType::fp64, ElementType::int32};
   form.epilogues = {Epilogue::none};
   kernel.forms = {form};
-  // It may be launched early, and then waits for the kernels before it as a whole.
   kernel.can = kernels::whole_launch();
   return {kernel};
 }

@@ -9,11 +9,10 @@
 namespace tessera::skinny_gemm {
 namespace {
 
-/// Of 32 and 64 rows products of Llama-3.2-1B's and LLaMA-65B's layers by launches alone
-/// (results/h200/decode_launches_ways.json, decode_shares_parts.json): what they take beside their weights at
-/// the memory's rate and what the simulator takes for a launch, 0.8 to 2.8 us and 2.3 to 3.7 us. Of up to 16
-/// rows the blocks of results/h200/attention_block_generation.json, chained and not: with 600 ns all 16 were
-/// predicted 1 to 7 % too long, since weights are read by 128 bytes.
+/// `fixed_ns`: what a product takes beside its weights at the memory's rate and what the simulator takes for
+/// a launch. Up to 16 rows: fitted to the blocks of results/h200/attention_block_generation.json. 32 and 64
+/// rows: products alone take 0.8 to 2.8 us and 2.3 to 3.7 us of it, in layers of Llama-3.2-1B and LLaMA-65B
+/// (results/h200/decode_launches_ways.json, decode_shares_parts.json; weights read by 256 bytes).
 struct Form {
   int rows, registers;
   double fixed_ns;

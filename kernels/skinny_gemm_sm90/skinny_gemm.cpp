@@ -73,7 +73,8 @@ cudaError_t launch(Problem const& problem, Config const& config, Operands const&
   p.barriers_at = layout.barriers, p.scales_at = layout.scales, p.received_at = layout.received;
   p.norm = operands.norm, p.shift = operands.shift;
   p.rounded = operands.rounded, p.squares = operands.squares;
-  // Weights by 128 bytes: by 256 the memory reads 5 % slower, also where a box takes both halves.
+  // Weights by 128 bytes: by 256 the memory reads slower, even where a box takes both halves
+  // (docs/design/notes-decode.md, "Weights by 128 bytes").
   if (!map_of(&p.weights, operands.weights, problem.columns, problem.depth, config.columns,
               config.stage_depth, CU_TENSOR_MAP_L2_PROMOTION_L2_128B) ||
       !map_of(&p.input, operands.input, problem.rows, problem.depth, p.box_rows, config.stage_depth,

@@ -20,6 +20,14 @@ TEST_F(TokenPrediction, PredictsStepsByLaunches) {
   EXPECT_THAT(persistent.out, HasSubstr("persistent, semaphores\n"));
   EXPECT_THAT(says("run llama-3-8b --decode --predict --machine h100 --sequences 4 --cached 128 --json").out,
               HasSubstr("by launches"));
+  // Layers are persistent and the head is not where waiting for one another costs next to nothing.
+  auto machine = Json::parse(read_text(TESSERA_SOURCE_DIR "/machines/h100.json"));
+  for (char const* name : {"post_ns", "store_post_ns", "wait_ns", "ticket_ns"})
+    machine["values"][name]["value"] = 10;
+  std::ofstream(folder / "machine.json") << machine;
+  EXPECT_THAT(
+      says("run llama-3-8b --decode --predict --machine machine.json --sequences 4 --cached 128 --json").out,
+      HasSubstr("persistent, head launched"));
   // Models differ: of small layers one sequence takes launches.
   EXPECT_THAT(says("run qwen3-0.6b --decode --predict").out, HasSubstr("by launches\n"));
   auto const one = says("run llama-3.2-1b --decode --predict").out;

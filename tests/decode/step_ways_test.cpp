@@ -79,7 +79,7 @@ LaunchCosts before_ours() {
   return costs;
 }
 
-/// And when ours read their weights by 256 bytes.
+/// What launches took when our products read their weights by 256 bytes.
 LaunchCosts by_256_bytes() {
   LaunchCosts costs;
   costs.ours_bandwidth = 0.97, costs.ours_head_bandwidth = 0.91;
