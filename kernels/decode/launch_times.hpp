@@ -27,7 +27,7 @@ struct LaunchCosts {
   double depth_us = 0.45, most_depth_us = 3.2;
   double ours_us = 1.3;  ///< the same of our kernel for few rows, whose weights are on their way before
   double ours_us_per_row = 0.025;
-  double ours_bandwidth = 1.01;        ///< of the profile's, which one stream of reads was measured to have
+  double ours_bandwidth = 1.01;        ///< of memory.dram.read in the profile; cards differ by some percent
   double ours_sm_bytes_per_us = 50e3;  ///< that an SM loads, of weights and of the input
   double ours_added_us = 1.25;         ///< more where it reads what it adds to, and leaves a norm
   double ours_gpt_us = 0.25;           ///< more in models with biases throughout and GELU
